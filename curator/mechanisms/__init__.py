@@ -1,1 +1,1 @@
-"""Central mechanisms: each releases a statistic that the curator computed, with the noise that it takes."""
+"""Central mechanisms: each releases a statistic that the curator computed, with the noise that it requires."""

@@ -1,4 +1,4 @@
-"""All that a learner or an operation can do with people: what the charged event pays for, and nothing else."""
+"""The access of a learner or an operation to people's records: only what the charged event pays for."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from curator.sample.reweighing import Distinct, Reweighing, Sampler
 
 
 class Overdrawn(RuntimeError):
-    """Code that was given an access asked for more than the charged event pays for. Nothing of it is released."""
+    """Code asked its access for more than the charged event pays for. Nothing of the operation is released."""
 
 
 class Meter:
-    """What one charged event pays for, less what was taken; what asks for more raises :class:`Overdrawn`.
+    """The remainder of what one charged event pays for; a request for more raises :class:`Overdrawn`.
 
-    Mechanisms on the same data add up (basic composition): epsilons and deltas of (epsilon, delta)-DP ones, mu^2 of
-    Gaussian ones (Dong, Roth and Su 2022, Corollary 3.3). Sums are exact fractions, so no rounding lets anything
-    through. A call that is refused takes nothing, and the meter remembers that there was one.
+    Mechanisms on the same data compose by addition: epsilons and deltas of (epsilon, delta)-DP mechanisms (basic
+    composition), mu^2 of Gaussian ones (Dong, Roth and Su 2022, Corollary 3.3). Sums are exact fractions, so rounding
+    cannot let a request through. A refused call takes nothing, and the meter remembers it.
 
-    Once more was asked for, or a mechanism failed half-way, it is ``spoilt``: then nothing may be released.
+    After a refused call, or after a mechanism failed half-way, the meter is ``spoilt``: nothing may be released.
     """
 
     def __init__(self, event: Event) -> None:
@@ -68,7 +68,7 @@ class Meter:
         return Overdrawn(f"the event {self.event.wire()} does not pay for {what}")
 
     def everybody(self) -> None:
-        """Take a mechanism's look at the whole sample."""
+        """Pay for a mechanism's access to the whole sample."""
         drawn = isinstance(self.event, SubsampledRelease) and self.event.tv_bound == 1.0
         if not (self.free or drawn or self._squares or isinstance(self.event, Release | PrivateSelection)):
             raise self.refuse("a mechanism on the sample itself")
@@ -80,7 +80,7 @@ class Meter:
             self._draws -= count
 
     def steps(self, count: int, ratio: Fraction) -> None:
-        """Take so many noisy steps, whose clipped gradients lie in a ball of diameter ``ratio`` times sigma."""
+        """Pay for ``count`` noisy steps, whose clipped gradients lie in a ball of diameter ``ratio`` times sigma."""
         if self.free:
             return
         if self._stepped is None:
@@ -97,7 +97,7 @@ class Meter:
         self._selections -= 1
 
     def mechanism(self, price: Event) -> None:
-        """Take a mechanism with this guarantee for the data that it is given."""
+        """Pay for a mechanism with this guarantee for its input."""
         if self.free:
             return
         if isinstance(price, Release) and isinstance(self.event, Release | SubsampledRelease):
@@ -124,32 +124,32 @@ Output = TypeVar("Output")
 
 Stream = Literal["coins", "student"]
 PUBLIC_STREAMS: tuple[Stream, ...] = get_args(Stream)
-"""Streams for work on what is released already; no mechanism draws from them."""
+"""Streams of randomness for work on released or public values; no mechanism draws from them."""
 
 
 def as_it_is(records: Records) -> Any:
-    """Return the records: what a mechanism is given that reads them itself."""
+    """Return the records unchanged, for a mechanism that takes records."""
     return records
 
 
 class Access:
-    """What one charged event pays for. The engine makes one for each operation, from the event that it has charged.
+    """Access to records within one charged event. The engine makes one for each operation, from the event it charged.
 
-    Records stay behind it: each method is paid from the event first (:class:`Meter`), and what the event does not pay
-    for raises :class:`Overdrawn`: then nothing of the operation is released, whatever its code does with that error,
-    and the charge stays. Only an event that promises nothing (NonPrivate) shows records themselves.
+    Records stay behind it. Each method is first paid from the event (:class:`Meter`); a call that the event does not
+    pay for raises :class:`Overdrawn`. Then nothing of the operation is released, whatever its code does with that
+    error, and the charge stays. Records themselves are shown only by an event without a guarantee (NonPrivate).
 
-    A function of another package is given one record at a time, so that each person's value is made of that person's
-    record alone, and is clipped as a whole (:mod:`curator.mechanisms.base`). What this cannot hold: ``of`` sees
-    records. Python code that stores them there and puts them into a later answer, or that reaches into private
-    attributes, is stopped by no object in the same process. Nor does anything here check that a run of a private choice
-    forgets the runs before it (docs/security.md, "Code inside the curator").
+    A function of another package gets one record at a time, so that each person's value depends on that person's record
+    alone, and the value is clipped as a whole (:mod:`curator.mechanisms.base`). Its limit: ``of`` sees records. No
+    object in the same process can stop Python code that stores records there and puts them into a later answer, or that
+    reaches into private attributes. Nothing here checks that a run of a private choice forgets earlier runs
+    (docs/security.md, "Code inside the curator").
 
     Args:
-        event: What was charged.
-        sampler: Draws from mu, and the sample itself; None where nothing of it may be seen.
-        shown: How many features, from the first on, are taken for public, which :meth:`features` shows; 0 unless labels
-            alone are protected; None for all.
+        event: The event that was charged.
+        sampler: Draws from mu, and the sample itself; None if neither may be used.
+        shown: How many features, from the first on, are public and shown by :meth:`features`; 0 unless labels alone are
+            protected; None for all.
     """
 
     def __init__(self, event: Event, sampler: Sampler | None, source: RandomSource, shown: int | None = 0) -> None:
@@ -174,23 +174,23 @@ class Access:
         return self._sampler.dtype
 
     def coins(self, stream: Stream) -> RandomSource:
-        """Return randomness for work on what is public or released already; no noise comes from it."""
+        """Return randomness for work on public or released values; no noise is drawn from it."""
         if stream not in PUBLIC_STREAMS:
             raise self._meter.refuse(f"randomness of the stream {stream!r}")
         return self._source.derive(stream)
 
     def through(self, task: Task) -> Access:
-        """Have people seen through a public task from here on; return this access."""
+        """Transform all records by a public task from now on; return this access."""
         self._sampler_or_none = self._sampler.through(task)
         return self
 
     def release(
         self, mechanism: CentralMechanism[T, A], of: Callable[[Records], T] = as_it_is, *, draws: int | None = None
     ) -> A:
-        """Apply a central mechanism to so many fresh draws from mu, or to the whole sample; return what it releases.
+        """Apply a central mechanism to ``draws`` fresh draws from mu, or to the whole sample; return its release.
 
-        ``of`` makes of a record what the mechanism wants of a person. A function of another package is called with one
-        record at a time (:mod:`curator.mechanisms.base`), one of the curator's own with blocks of them.
+        ``of`` maps a record to the value that the mechanism takes from a person. A function of another package is
+        called with one record at a time (:mod:`curator.mechanisms.base`), one of the curator's own with blocks of them.
         """
         if type(mechanism) not in CENTRAL:
             raise self._meter.refuse(f"a {type(mechanism).__name__}, which is no central mechanism")
@@ -206,9 +206,9 @@ class Access:
             return mechanism.apply(map(made, blocks), source)
 
     def shares(self, mu: float, items: int, of: Callable[[Records], Indices]) -> tuple[Indices, int]:
-        """Return the mu-weighted share of every item in whole units, with noise, and how many units make 1.
+        """Return the share of every item under the sample's weights, in whole units with noise, and the units in 1.
 
-        A mu-GDP :class:`~curator.mechanisms.sums.NoisyShares`; ``of`` makes items of records.
+        It is a mu-GDP :class:`~curator.mechanisms.sums.NoisyShares`; ``of`` maps records to items.
         """
         mechanism = NoisyShares(mu, items, self._sampler.share_bound)
         self._meter.everybody()
@@ -225,13 +225,13 @@ class Access:
         except NoValue as error:
             raise self._meter.refuse(str(error)) from None
         except Exception:
-            self._meter.spoilt = True  # whether ``of`` fails may depend on a record: whoever catches it gains nothing
+            self._meter.spoilt = True  # whether ``of`` fails may depend on a record: catching it must not help
             raise
 
     def descend(self, steps: ClippedSteps, first: Floats, of: Callable[[Records], Records] | None = None) -> Floats:
-        """Make noisy gradient steps from ``first`` on, public; return what ``steps.output`` says, shape (width,).
+        """Make noisy gradient steps from the public point ``first``; return ``steps.output``, shape (width,).
 
-        ``of``, a function of the curator's own, makes of a record another one of as many features, which is drawn.
+        ``of``, a function of the curator's own, maps each drawn record to another one with as many features.
         """
         if type(steps) is not ClippedSteps:
             raise self._meter.refuse(f"a {type(steps).__name__}")
@@ -252,9 +252,9 @@ class Access:
     ) -> Output:
         """Return the best of a secret number of runs (:func:`curator.mechanisms.selection.choose`).
 
-        A run fits a candidate on the people that are for training and scores what it gives on those that are held out:
-        ``held`` says which of so many places; None: nobody is, and scores are functions of what is public. Both get an
-        access that pays for one mu-GDP release, mu the declared one; the law of the number is declared.
+        A run fits a candidate on the people for training and scores its output on those held out. ``held`` returns
+        which of n places are held out; None means none, and scores are functions of public values. Both parts get an
+        access that pays for one mu-GDP release, with the declared mu; the law of the number of runs is also declared.
         """
         self._meter.selection()
         event = self._meter.event
@@ -276,19 +276,19 @@ class Access:
         return choose(fitted, scored, {"candidate": list(candidates)}, event.law, self._fresh()).output
 
     def features(self, first: int, count: int) -> AnyArray:
-        """Return the features of ``count`` people from place ``first`` on, public where labels alone are protected."""
+        """Return features of ``count`` people from place ``first`` on; they are public if only labels are protected."""
         if self._shown == 0:
             raise self._meter.refuse("features: records are protected, not labels only")
         return Records.joined(list(self._sampler.everybody())).features[first : first + count, : self._shown]
 
     def records(self, draws: int | None = None) -> Records:
-        """Return so many draws from mu as they are, or the whole sample."""
+        """Return ``draws`` draws from mu without noise, or the whole sample; for a NonPrivate event only."""
         self._promise_nothing()
         blocks = self._sampler.everybody() if draws is None else self._drawn(draws, self._source)
         return Records.joined(list(blocks))
 
     def distinct(self, draws: int) -> Distinct:
-        """Return so many draws from mu, as the distinct ones among them."""
+        """Return the distinct records among ``draws`` draws from mu, without noise; for a NonPrivate event only."""
         self._promise_nothing()
         return self._sampler.distinct(draws, self._source.derive("draws"))
 
@@ -298,7 +298,7 @@ class Access:
         return self._source
 
     def close(self) -> None:
-        """End it: nothing can be had of it any more; refused if anything was before, or a mechanism failed."""
+        """Close the access for further calls; raises Overdrawn if a call was refused before or a mechanism failed."""
         self._open = False
         for part in self._parts:
             part.close()

@@ -1,12 +1,12 @@
-"""What a central mechanism is: trusted code between private records and everything else; and one person's value.
+"""Central mechanisms: trusted code between private records and everything else; and the value of one person.
 
-A mechanism's guarantee is about one value a person. A function that is given a block of records may make a thousand
-rows of each, leave some out, look at the mean of the block, change records in place, or fail where one of them is odd:
-honest mistakes, each of which costs people more than was charged. So a function that is not the curator's own is called
-with one record, a copy, and what it returns is made one person's value by the mechanism
-(:meth:`CentralMechanism.person`), which clips it as a whole. A person of whom it makes nothing usable counts as
-nothing, and nobody is told. Other mistakes show on a record of zeros, on which the function is tried first. What this
-cannot hold is a function that keeps something from one call to the next.
+A mechanism's guarantee is about one value per person. A function that gets a block of records may make a thousand rows
+of each, leave some out, use the mean of the block, change records in place, or fail if one of them is odd. These are
+honest mistakes, but each costs people more than was charged. So a function that is not the curator's own is called with
+a copy of one record, and the mechanism turns the result into one person's value (:meth:`CentralMechanism.person`),
+which it clips as a whole. A person for whom the result is not usable gets a neutral value, and no error is reported.
+Other mistakes show on a record of zeros, on which the function is tried first. This does not protect against a function
+that keeps state from one call to the next.
 """
 
 from abc import ABC, abstractmethod
@@ -27,42 +27,42 @@ HOME = __name__.partition(".")[0]
 
 
 class ValueOfPerson(ABC, Generic[T]):
-    """What one person's value is, of what a function of another package makes of one record."""
+    """The conversion of the result that a function of another package returns for one record into a person's value."""
 
     def person(self, value: Any) -> T:
-        """Return the value, of length 1.
+        """Return the result as a person's value, of length 1.
 
         Raises:
-            ValueError: If what was made is none, or no such function is taken.
+            ValueError: If it is no such value, or functions of other packages are not accepted.
         """
         raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
     @property
     def neutral(self) -> T:
-        """The value of a person of whom nothing usable was made."""
+        """The value of a person for whom the function returned nothing usable."""
         raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
     def together(self, people: list[T]) -> T:
-        """Return the values of several people, one after the other; at least one."""
+        """Return the concatenated values of several people, at least one."""
         return np.concatenate(people)  # type: ignore[arg-type, return-value]
 
 
 class CentralMechanism(ValueOfPerson[T], Generic[T, A]):
-    """A mechanism, with public parameters, that maps private values of people to what may be released.
+    """A mechanism, with public parameters, that maps private values of people to a release.
 
-    Learners and operations name one and never see what it is given; :class:`~curator.mechanisms.access.Access` applies
-    it once the charged event has paid for it. So all noise is added here, and every bound on what one person changes is
-    kept here: by clipping where values come from outside of this package.
+    Learners and operations name a mechanism and never see its input; :class:`~curator.mechanisms.access.Access` applies
+    it once the charged event has paid for it. So all noise is added here, and every bound on one person's influence is
+    enforced here, by clipping if values come from outside this package.
     """
 
     @property
     @abstractmethod
     def price(self) -> Event:
-        """Its guarantee for the data that it is given, replace one: Release, Gaussian, or NonPrivate."""
+        """Its guarantee for its input when one record is replaced: Release, Gaussian, or NonPrivate."""
 
     @abstractmethod
     def apply(self, values: Iterator[T], source: RandomSource) -> A:
-        """Return what may be released of values that come in blocks; all noise, and nothing else, is the source's."""
+        """Return the release for values that come in blocks; all noise, and no other randomness, is from the source."""
 
 
 class PureCentral(CentralMechanism[T, A]):
@@ -91,7 +91,7 @@ M = TypeVar("M", bound=type[CentralMechanism[Any, Any]])
 
 
 def central(kind: M) -> M:
-    """Class decorator: trust a mechanism. Only for the curator's own package: plug-ins use those that are there."""
+    """Register a mechanism class as trusted (decorator); TypeError outside the curator's own package."""
     if not kind.__module__.startswith(f"{HOME}."):
         raise TypeError(f"{kind.__module__}.{kind.__qualname__}: central mechanisms are part of {HOME}")
     CENTRAL.add(kind)
@@ -99,30 +99,30 @@ def central(kind: M) -> M:
 
 
 def own(of: Callable[..., Any]) -> bool:
-    """Tell whether a function is the curator's own: it is audited with the mechanism, and may be given blocks."""
+    """Return whether a function is the curator's own: these are audited with the mechanism and may get blocks."""
     while isinstance(of, partial):
         of = of.func
     return str(getattr(of, "__module__", "")).partition(".")[0] == HOME
 
 
 class NoValue(ValueError):
-    """A function makes of a record of zeros what is no person's value; says what is wanted, and what was found."""
+    """A function's result for a record of zeros is no person's value; states what is expected and what was found."""
 
 
 def person_by_person(
     of: Callable[[Records], Any], kind: ValueOfPerson[T], dimension: int, dtype: np.dtype[Any]
 ) -> Callable[[Records], T]:
-    """Return what gives a block's values of this kind, each made of one record alone.
+    """Return a function that maps a block to values of this kind, each computed from one record alone.
 
-    What the function raises in its trial, on a record of this dimension and type, is passed on.
+    Exceptions of ``of`` in its trial, on a record of zeros with this dimension and type, are passed on.
 
     Raises:
-        NoValue: If it makes no person's value of a record of zeros.
+        NoValue: If its result for a record of zeros is no person's value.
     """
     made = of(Records(np.zeros((1, dimension), dtype=dtype), np.ones(1, dtype=np.int8)))
     try:
         kind.person(made)
-        neutral = kind.neutral  # before people are looked at: that there is none must not depend on them
+        neutral = kind.neutral  # read before any record: whether it exists must not depend on records
     except Exception as error:  # noqa: BLE001 - whatever its author did
         raise NoValue(
             f"a function that makes no value for {type(kind).__name__} of one record, tried on a record of zeros "
@@ -141,7 +141,7 @@ def _each(of: Callable[[Records], Any], kind: ValueOfPerson[T], neutral: T, reco
 
 
 class ItemOfPerson(ValueOfPerson[Indices]):
-    """A whole number; -1 where there is none."""
+    """A whole number; -1 if there is none."""
 
     def person(self, value: Any) -> Indices:
         found = np.asarray(value)

@@ -1,7 +1,7 @@
-"""Two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009), and what has it.
+"""Two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009), and the mechanisms that use it.
 
-Counts, and the largest cells of a histogram over a domain too large to go through: there, cells that
-are empty and whose noise reaches a threshold are drawn as such, in whole numbers: how many, which, and by how much.
+These are counts, and the largest cells of a histogram over a domain that is too large to enumerate. There, the empty
+cells whose noise reaches a threshold are drawn directly, in whole numbers: how many, which, and by how much.
 """
 
 from bisect import insort
@@ -27,17 +27,17 @@ L = TypeVar("L", bound=Laplace)
 def geometric_noise(count: int, epsilon: float, source: RandomSource) -> Indices:
     """Draw independent Z with P(Z = z) proportional to q^|z|, q = e^-epsilon rounded up, shape (count,), int64.
 
-    Added to a whole number that changes by at most 1 when a record is replaced, Z makes it epsilon-DP, epsilon in
-    [0.001, 30]: the same noise as that of an agent's answer (:class:`~common.local.mechanisms.mechanism.Laplace`),
-    drawn in the same way: in a time that depends on epsilon alone. What is released must be cut to its LIMIT
-    (:func:`noisy_counts`), or compared with a number within it.
+    Added to a whole number that changes by at most 1 when a record is replaced, Z makes it epsilon-DP, for epsilon in
+    [0.001, 30]. It is the noise of an agent's answer (:class:`~common.local.mechanisms.mechanism.Laplace`), drawn in
+    the same way, in a time that depends on epsilon alone. The noisy number must be cut to that mechanism's LIMIT before
+    release (:func:`noisy_counts`), or compared with a number within it.
     """
     return np.asarray(noise_of(Laplace, epsilon).noise(count, source), dtype=np.int64)
 
 
 @lru_cache(maxsize=64)
 def noise_of(law: type[L], epsilon: float) -> L:
-    """Return the noise, whose chances are worked out once."""
+    """Return the noise mechanism; its probabilities are computed once."""
     return law(epsilon=epsilon)
 
 
@@ -52,8 +52,8 @@ def noisy_counts(counts: Indices, epsilon: float, source: RandomSource) -> Indic
 class NoisyCount(PureCentral[AnyArray, int]):
     """How many people have a property, with two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009).
 
-    Values are one truth value a person, shape (k,). The count changes by at most 1 when a record is replaced: pure
-    epsilon-DP, epsilon in [0.001, 30], exact on the integers. What is released may lie outside 0..n.
+    Values are one truth value per person, shape (k,). The count changes by at most 1 when a record is replaced: pure
+    epsilon-DP, epsilon in [0.001, 30], exact on the integers. The released count may lie outside 0..n.
     """
 
     epsilon: float
@@ -75,9 +75,9 @@ class NoisyCount(PureCentral[AnyArray, int]):
 class NoisyHistogram(PureCentral[tuple[Indices, AnyArray], Indices]):
     """Sums of whole numbers by cell, with two-sided geometric noise in every cell.
 
-    Values are a cell and a number a person, both of shape (k,). Cells outside 0..cells-1 count for nobody, numbers are
-    cut to [-1, 1]: so replacing a record changes the sums by 2 in all, and noise of epsilon/2 in every cell makes this
-    pure epsilon-DP, epsilon in [0.002, 30].
+    Values are a cell and a number per person, both of shape (k,). Cells outside 0..cells-1 are ignored, and numbers are
+    cut to [-1, 1]. So replacing a record changes the sums by at most 2 in total, and noise of epsilon/2 in every cell
+    makes this pure epsilon-DP, epsilon in [0.002, 30].
     """
 
     epsilon: float
@@ -127,17 +127,17 @@ def _flat(values: AnyArray) -> AnyArray | Floats:
 @central
 @dataclass(frozen=True)
 class NoisyHead(PureCentral[Words, tuple[Words, Indices, int]]):
-    """Two noisy histograms, of the people at even places (which values?) and at odd ones (how many hold them?).
+    """The most frequent items of a large domain: a list from the people at even places, counts from those at odd ones.
 
-    Values are one item a person, shape (k,), uint64. *The list* is a function of the histogram of the whole domain with
-    two-sided geometric noise in every cell, epsilon/2 each: replacing a record changes two cells by 1, so that is pure
-    epsilon-DP. Items with a noisy count of at least a public threshold are listed, the largest first
-    (:func:`curator.mechanisms.counts.listed`, which is within a factor e^{2^-90} of that law; the noise is
-    for the double below epsilon/2, and pays for it). *The counts* of the listed items have the same noise. A record is
-    in one of the two parts, by its place: both together cost epsilon (parallel composition), and the counts are
-    unbiased, since other people chose the list.
+    Values are one item per person, shape (k,), uint64. *The list* is a function of the histogram of the whole domain
+    with two-sided geometric noise in every cell, epsilon/2 each. Replacing a record changes two cells by 1, so that is
+    pure epsilon-DP. Items whose noisy count reaches a public threshold are listed, the largest first
+    (:func:`curator.mechanisms.counts.listed`, which is within a factor e^{2^-90} of that law; the noise is for the
+    double below epsilon/2, which pays for that). *The counts* of the listed items have the same noise. A record is in
+    one of the two parts, by its place, so both together cost epsilon (parallel composition). The counts are unbiased,
+    since other people determined the list.
 
-    Items are below 2^``bits``, further bits are cut off; ``most`` are listed at most; epsilon is in [0.002, 30].
+    Items are below 2^``bits``, further bits are cut off. At most ``most`` items are listed; epsilon is in [0.002, 30].
     """
 
     bits: int
@@ -154,26 +154,26 @@ class NoisyHead(PureCentral[Words, tuple[Words, Indices, int]]):
         return items, noisy, len(others)
 
 
-_FURTHER = 16  # so many spurious values are drawn beyond those that a list can hold
+_FURTHER = 16  # number of spurious values that are drawn beyond those that a list can hold
 
 
 def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSource) -> Words:
-    """Return the values whose noisy counts reach the threshold, the largest counts first, at most so many.
+    """Return at most ``most`` values whose noisy counts reach the threshold, the largest counts first.
 
-    Of equal counts the smaller value comes first, whether anybody holds it or not: the order is a function of the noisy
-    histogram, too.
+    Of equal counts the smaller value comes first, whether it occurs or not, so the order is also a function of the
+    noisy histogram.
 
-    *Every list has its probability under noise in each of the 2^bits cells, to within a factor e^{2^-90}.* Cells that
-    somebody holds have that noise. Of the others, a binomial number reaches the threshold, any of them with the same
-    probability, by amounts that are independent of which they are: each is drawn to within a factor e^{2^-110}, given
-    that they are at most K = ``most`` + 16. That changes little: let y be a
-    list with j <= ``most`` values that nobody holds. Given that n >= j values are spurious, y needs its j among them,
-    with the same amounts as for n = j, and it needs more. So P(y, n) <= C(n, j) w(n)/w(j) P(y, j), w being the binomial
-    law, and C(n, j) w(n)/w(j) = C(m - j, n - j) o^{n-j} <= (m o)^{n-j}/(n - j)! for m cells of odds o. The threshold
-    keeps m o below .02: all n > K together change P(y) by a factor below 1 + 2^-140.
+    *Every list has its probability under noise in each of the 2^bits cells, to within a factor e^{2^-90}.* Cells of
+    values that occur have that noise. Of the other cells, a binomial number reaches the threshold, each with the same
+    probability, by amounts that do not depend on which they are. Each of these is drawn to within a factor e^{2^-110},
+    given that they are at most K = ``most`` + 16. That condition changes little: let y be a list with j <= ``most``
+    values that do not occur. Given that n >= j values are spurious, y requires its j among them, with the same amounts
+    as for n = j, and further conditions. So P(y, n) <= C(n, j) w(n)/w(j) P(y, j), where w is the binomial law, and
+    C(n, j) w(n)/w(j) = C(m - j, n - j) o^{n-j} <= (m o)^{n-j}/(n - j)! for m cells of odds o. The threshold keeps m o
+    below .02, so all n > K together change P(y) by a factor below 1 + 2^-140.
 
-    Words, coins and comparisons are as many as the number of people, ``bits``, ``most`` and the noise say. Counting and
-    sorting are NumPy's, whose time may depend on what they sort.
+    The numbers of words, coins and comparisons depend only on the number of people, ``bits``, ``most`` and the noise.
+    Counting and sorting are NumPy's, whose time may depend on the data.
     """
     people, most_spurious = len(values), most + _FURTHER
     held, counts = np.unique(values, return_counts=True)
@@ -201,15 +201,15 @@ def _empty(held: Words, ranks: AnyArray, absent: int) -> Words:
     return places + np.searchsorted(before, places, side="right").astype(np.uint64)
 
 
-FIXED_BITS = 384  # chances are multiples of 2^-384
+FIXED_BITS = 384  # probabilities are multiples of 2^-384
 _ONE = 1 << FIXED_BITS
 _RANK_BITS = 192
 
 
 def how_many(cells: int, chance: Fraction, most: int, source: RandomSource) -> int:
-    """Draw a binomial number of successes given that it is at most ``most``, by ``most`` coins, all flipped.
+    """Draw a binomial number of successes, given that it is at most ``most``; all of the ``most`` coins are flipped.
 
-    The number is that of the successes before the first failure (:func:`coins`); cells are in 0..2^64.
+    The result is the number of successes before the first failure (:func:`coins`); ``cells`` is in 0..2^64.
     """
     number, standing = 0, True
     for coin, point in zip(coins(cells, chance, most), _points(most, source), strict=True):
@@ -219,12 +219,12 @@ def how_many(cells: int, chance: Fraction, most: int, source: RandomSource) -> i
 
 
 def coins(cells: int, chance: Fraction, most: int) -> list[int]:
-    """Return the chances of one more success, after 0..most-1 of them, in multiples of 2^-384.
+    """Return the probabilities of one more success, after 0..most-1 of them, in multiples of 2^-384.
 
-    Coin n comes up with P(N > n | N >= n) = r_n A_{n+1}/A_n, where r_n = (cells - n)/(n + 1) chance/(1 - chance) is the
-    ratio of the chances of n + 1 and of n, A_n = 1 + r_n A_{n+1} that of at least n and of n, and A_most = 1. The
-    number of leading successes then has the binomial law given N <= most. Each chance is rounded down within 2^-200 of
-    itself where ``chance`` is at least 2^-150.
+    Coin n succeeds with P(N > n | N >= n) = r_n A_{n+1}/A_n, where r_n = (cells - n)/(n + 1) chance/(1 - chance) is
+    P(n + 1)/P(n), A_n = 1 + r_n A_{n+1} is P(at least n)/P(n), and A_most = 1. The number of leading successes then has
+    the binomial law given N <= most. Each probability is rounded down, within a relative 2^-200 if ``chance`` is at
+    least 2^-150.
     """
     success = _fixed(chance)
     chances, tail = [], _ONE
@@ -237,9 +237,9 @@ def coins(cells: int, chance: Fraction, most: int) -> list[int]:
 
 
 def which(cells: int, count: int, source: RandomSource) -> list[int]:
-    """Draw distinct ranks in 0..cells-1, in random order; where there are no more cells, ranks beyond them follow.
+    """Draw distinct ranks in 0..cells-1, in random order; if there are too few cells, ranks beyond them follow.
 
-    Each choice has its probability to within 2^-128 of it.
+    Each choice has its probability to within a relative error of 2^-128.
     """
     taken, drawn = list[int](), list[int]()
     for place in range(count):
@@ -252,14 +252,14 @@ def which(cells: int, count: int, source: RandomSource) -> list[int]:
 
 
 class RareNoise(Laplace):
-    """The same noise, flat once in 2^128 draws: with 2^64 cells to draw for, once in 2^64 is often."""
+    """The same noise, but flat only once in 2^128 draws: with 2^64 cells, once in 2^64 would be often."""
 
     flat_words: ClassVar[int] = 2
 
 
 @dataclass(frozen=True)
 class Tail:
-    """A noise, by binary digits and flat behind them, given that it reaches the threshold ``least``, in 1..2^39."""
+    """Noise that is drawn by binary digits, flat beyond them, given that it reaches ``least``, in 1..2^39."""
 
     noise: Laplace
     least: int
@@ -271,11 +271,11 @@ class Tail:
         return Fraction(self.noise.chances[0], 2 * self.noise.one) * (flat + digits)
 
     def beyond(self, source: RandomSource) -> int:
-        """Draw Z - least given Z >= least, cut behind the flat part.
+        """Draw Z - least given Z >= least, cut after the flat part.
 
-        Digits come from the top. As long as they are those of least - 1, the next one has its chance given that the
-        number does not fall below; afterwards, that of the noise. Each chance is rounded down to a multiple of 2^-384,
-        within 2^-200 of itself and of its complement; the numbers of digits and of words depend on the noise alone.
+        Digits are drawn from the top. While they equal those of least - 1, the next digit has its probability given
+        that the number does not fall below; afterwards it has that of the noise. Each is rounded down to a multiple of
+        2^-384, within 2^-200 of itself and of its complement. The numbers of digits and words depend on the noise only.
         """
         lowest, number, tight = self.least - 1, 0, True
         coin, place, *points = _points(len(self._free) + 2, source)
@@ -298,7 +298,7 @@ class Tail:
 
     @cached_property
     def _reached(self) -> list[Fraction]:
-        """Chances that the number of the lowest j digits is at least that of the lowest j bits of ``least - 1``."""
+        """Return P(number of the lowest j digits >= number of the lowest j bits of ``least - 1``) for every j."""
         reached = [Fraction(1)]
         for digit, whole in enumerate(self.noise.chances[1:]):
             one = Fraction(whole, self.noise.one)
@@ -323,7 +323,7 @@ cached_tail = cache(Tail)
 
 
 def _points(count: int, source: RandomSource) -> list[int]:
-    drawn = source.words(count * FIXED_BITS // 64).astype("<u8").tobytes()  # in one call: there are many
+    drawn = source.words(count * FIXED_BITS // 64).astype("<u8").tobytes()  # one call for all, as there are many
     size = FIXED_BITS // 8
     return [int.from_bytes(drawn[start : start + size], "little") for start in range(0, len(drawn), size)]
 

@@ -1,18 +1,18 @@
 """Gaussian noise as integers: standard normals rounded to a public grid, in bulk from a keystream.
 
-The law is in whole numbers. Grid points are 2^-11 apart; P(m) is the probability that a standard normal, rounded, has
-the magnitude m (of 0, or of two points). It is split into two parts, both drawn by Walker's alias method (Vose 1991,
-"A linear algorithm for generating random numbers with a given distribution") with whole numbers and no other
-rounding than this:
+The distribution is defined in whole numbers. Grid points are 2^-11 apart; P(m) is the probability that a rounded
+standard normal has the magnitude m (of 0, or of two points). P is split into two parts, both drawn by Walker's alias
+method (Vose 1991, "A linear algorithm for generating random numbers with a given distribution") with whole numbers and
+no rounding other than this:
 
-* the *core*: blocks of four magnitudes, within which all are alike. A block has four times its least P(m), rounded
-  down to a whole multiple of 2^-29;
-* the *rest*: what is left of each P(m), three draws in two thousand, rounded to multiples of 2^-207 of all the rest.
+* the *core*: blocks of four equally likely magnitudes. A block has four times its least P(m), rounded down to a whole
+  multiple of 2^-29;
+* the *rest*: the remainder of each P(m), three draws in two thousand, rounded to multiples of 2^-207 of all the rest.
 
-**Total variation.** The core has no error: it is what the tables say, and less than P everywhere. The rest, of mass
-below 2^-8, has weights in units of 2^-207 of it. Each but the greatest is within half a unit of what it should be, and
-the greatest makes up for them; so the distance of the tables' law from the rounded normal is at most 2^14 units,
-less than 2^-200, and what lies beyond 16 standard deviations, less than 2^-185.
+**Total variation.** The core has no error: it is drawn exactly and is at most P everywhere. The rest, of mass below
+2^-8, has weights in units of 2^-207 of it. Each except the greatest is within half a unit of its exact value, and the
+greatest compensates for the others. So the distance of the tables' law from the rounded normal is at most 2^14 units,
+less than 2^-200, plus the mass beyond 16 standard deviations, less than 2^-185.
 """
 
 import math
@@ -38,8 +38,8 @@ GRID_BITS = 11
 GRID = 1 << GRID_BITS  # cells per standard deviation
 MAGNITUDE_BITS = 15
 BLOCK_BITS = 2
-CORE_BITS = 11  # there are 2^11 blocks; the last stands for the rest
-CHANCE_BITS = 18  # of the core's thresholds
+CORE_BITS = 11  # there are 2^11 blocks; the last one represents the rest
+CHANCE_BITS = 18  # bits of the core's thresholds
 REST_CHANCE_BITS = 192
 TABLES_BITS = 184  # the tables' law is within 2^-184 of the rounded normal's, in total variation
 _PRECISION = 288
@@ -48,7 +48,7 @@ _LOW = (1 << 64) - 1
 
 
 class RoundedNormal(NamedTuple):
-    """Tables to draw a magnitude from.
+    """Alias tables from which magnitudes are drawn.
 
     Slot s of ``core``, shape (2048,), is block s if an 18-bit word is below ``core[s] >> 11``, else ``core[s] & 2047``.
     Slot s of ``rest``, shape (32768, 3), is magnitude s if a 192-bit word is below the number with these words, the
@@ -64,8 +64,8 @@ _MAKING = Lock()
 
 
 def tables() -> RoundedNormal:
-    """Return the tables: the same whole numbers on every machine."""
-    with _MAKING:  # of several threads that need them first, one makes them
+    """Return the tables, which are the same whole numbers on every machine."""
+    with _MAKING:  # one thread makes them for all
         return _tables()
 
 
@@ -84,7 +84,7 @@ def _tables() -> RoundedNormal:
 def split() -> tuple[list[int], list[int]]:
     """Return the weights of the core, 2,048 multiples of 2^-29, and of the rest, 2^15 multiples of 2^-207 of it.
 
-    Together the core's are 1, and the last is the rest's; the rest's are all of it.
+    The core's weights sum to 1, the last of them being the mass of the rest; the rest's weights sum to that mass.
     """
     masses, one = magnitudes(), 1 << _PRECISION
     size, units = 1 << BLOCK_BITS, CORE_BITS + CHANCE_BITS
@@ -94,7 +94,7 @@ def split() -> tuple[list[int], list[int]]:
         blocks.append((least << BLOCK_BITS + units) >> _PRECISION)
     rest_mass = (1 << units) - sum(blocks)
     blocks.append(rest_mass)
-    # What is left of each magnitude, in units of 2^-(29 + 2 + precision).
+    # The remainder of each magnitude, in units of 2^-(29 + 2 + precision).
     left = [mass << units + BLOCK_BITS for mass in masses]
     for block, weight in enumerate(blocks[:-1]):
         for m in range(block * size, (block + 1) * size):
@@ -113,8 +113,8 @@ def magnitudes() -> list[int]:
 
         integral over |t| <= h/2 of e^{-x t - t^2/2} dt = h * sum over even j of He_j(x) (h/2)^j / (j+1)!,
 
-    by the generating function of Hermite's polynomials; odd terms cancel. Terms beyond j = 18 are below 2^-250. The
-    density goes from cell to cell by the factor e^{-h^2 (m + 1/2)}; at 0 it is what makes the sum 1.
+    by the generating function of the Hermite polynomials; odd terms cancel. Terms beyond j = 18 are below 2^-250. From
+    cell to cell the density changes by the factor e^{-h^2 (m + 1/2)}; its value at 0 is chosen to make the sum 1.
     """
     ratio = exponential(2.0 ** -(2 * GRID_BITS + 1)) >> EXPONENT_BITS - _PRECISION
     square = ratio * ratio >> _PRECISION
@@ -135,8 +135,8 @@ def magnitudes() -> list[int]:
 def _polynomial() -> tuple[list[int], int]:
     """Return the sum over j, times a whole number, as a polynomial in m^2 with whole coefficients; and that number.
 
-    2^{11 j} He_j(m h) are polynomials in m with whole coefficients; with (j+1)! and 2^{23 j} below, all have the one
-    denominator 19! 2^{23 18}.
+    2^{11 j} He_j(m h) are polynomials in m with whole coefficients. The terms have denominators (j+1)! and 2^{23 j}, so
+    19! 2^{23 18} is a common denominator.
     """
     before, now, total = [0], [1], [0] * (_TERMS + 1)
     denominator = factorial(_TERMS + 1) << (2 * GRID_BITS + 1) * _TERMS
@@ -153,10 +153,10 @@ def _polynomial() -> tuple[list[int], int]:
 
 
 def alias_table(weights: Sequence[int], capacity: int) -> tuple[list[int], list[int]]:
-    """Return chances and aliases: slot s keeps ``chance[s]`` of its capacity and leaves the others to ``alias[s]``.
+    """Return chances and aliases: slot s keeps ``chance[s]`` of its capacity and leaves the rest to ``alias[s]``.
 
-    Exact: what slots keep for i, and what they leave to it, together is weight i. A full slot is its own alias. Weights
-    are whole numbers, together the capacity times their number.
+    The table is exact: what slots keep for i and leave to i sums to weight i. A full slot is its own alias. Weights are
+    whole numbers whose sum is the capacity times their number.
     """
     chances, aliases = [0] * len(weights), list(range(len(weights)))
     left = list(weights)
@@ -174,37 +174,37 @@ def alias_table(weights: Sequence[int], capacity: int) -> tuple[list[int], list[
 Shorts = NDArray[np.int16]
 Integers = NDArray[np.int32]
 
-FINE_GRID = 1 << 26  # cells per standard deviation of :func:`fine_normals`, at least
+FINE_GRID = 1 << 26  # least number of cells per standard deviation of :func:`fine_normals`
 EXACT_BITS = 180  # the law of each number of every function here is within 2^-180 of the exact one, in total variation
-LANES = 4096  # numbers of a chunk: they, their words and the core's table stay in the first-level cache
+LANES = 4096  # numbers in a chunk: with their words and the core's table they stay in the first-level cache
 ROOM = 80  # draws of the rest for each chunk
 _GROUPS = LANES // 8
 _PIECE = 512
 REST_WORDS = 7
-REST_FROM = ((1 << CORE_BITS) - 1) << BLOCK_BITS  # least magnitude of the last block, which stands for the rest
+REST_FROM = ((1 << CORE_BITS) - 1) << BLOCK_BITS  # least magnitude of the last block, which represents the rest
 _FINE_STEPS = (1 << 15, 1 << 7, 1)
-_OVERLAP = 4  # A step is at most a quarter of the standard deviation of all smaller ones together
+_OVERLAP = 4  # a step is at most a quarter of the standard deviation of all smaller ones together
 _TARGET = 40
 MAX_FINER = 60
 MAX_DEVIATION = 2.0**58
 
 
 def normals(count: int, source: RandomSource) -> Shorts:
-    """Draw ``count`` independent standard normals, rounded to multiples of 1/GRID: the multiples, int16."""
+    """Draw ``count`` independent standard normals, rounded to multiples of 1/GRID; return the multiples, int16."""
     drawn = np.empty((-(-count // LANES), LANES), dtype=np.int16)
     _draw(source.words(KEY_WORDS // 2).view(np.uint32), *tables(), drawn)
     return drawn.reshape(-1)[:count]
 
 
 def fine_normals(count: int, source: RandomSource) -> Integers:
-    """Draw normals of standard deviation FINE_GRID (a little more), rounded: whole numbers, int32, for large noise."""
+    """Draw rounded normals of standard deviation FINE_GRID (or a little more), int32, for large noise."""
     return _summed(_FINE_STEPS, count, source, np.dtype(np.int32))
 
 
 def whole_normals(deviation: float, count: int, source: RandomSource) -> Indices:
-    """Draw ``count`` independent whole numbers: a normal of at least this standard deviation, rounded, int64.
+    """Draw ``count`` independent normals of at least this standard deviation, rounded to whole numbers, int64.
 
-    The deviation, at most 2^58, is greater than asked for by a share of 2^-18 at most (where it is at least 2^-20).
+    The deviation is at most 2^58. It exceeds ``deviation`` by a share of at most 2^-18 (if that is at least 2^-20).
     """
     if not 0.0 < deviation <= MAX_DEVIATION:
         raise BadInput(f"the noise's standard deviation must be positive and at most 2^58 units, found {deviation}")
@@ -219,17 +219,17 @@ def whole_normals(deviation: float, count: int, source: RandomSource) -> Indices
 def _summed(steps: Sequence[int], count: int, source: RandomSource, kind: np.dtype[Any]) -> AnyArray:
     """Return sum_i s_i k_i of independent rounded normals k_i, shape (count,); the last step is 1.
 
-    Its law is within 2^-182 of that of round(Z + V), V independent of Z and Z normal with variance GRID^2 sum_i s_i^2:
-    post-processing of the Gaussian mechanism's Z, as rounding is.
+    Its law is within 2^-182 of that of round(Z + V), with V independent of Z and Z normal with variance
+    GRID^2 sum_i s_i^2. That is post-processing of the Gaussian mechanism's Z, as rounding is.
 
     *Proof*, for the greatest step s and the sum Y of the others, Y = round(y + V') with y normal of standard deviation
-    tau >= 4 s. s k_1 + Y is c with chance sum_j f(s j) s for f(x) = F(x) P(Y = c - x), where s F(s j) = P(k_1 = j) and
-    F is the density of s (z + U), U uniform on [-1/2, 1/2] and z normal of standard deviation GRID. The integral of f
-    is the chance of round(s z + s U + y + V'). By Poisson's formula, sum and integral differ by the values of the
-    Fourier transform of f at n/s, n != 0. With r = GRID s, those of F and of P(Y = c - .) at a frequency w are at most
+    tau >= 4 s. P(s k_1 + Y = c) = sum_j f(s j) s for f(x) = F(x) P(Y = c - x), where s F(s j) = P(k_1 = j) and F is the
+    density of s (z + U), U uniform on [-1/2, 1/2] and z normal of standard deviation GRID. The integral of f is
+    P(round(s z + s U + y + V') = c). By Poisson's formula, sum and integral differ by the values of the Fourier
+    transform of f at n/s, n != 0. With r = GRID s, the transforms of F and of P(Y = c - .) at a frequency w are at most
     e^{-2 pi^2 r^2 w^2} and e^{-2 pi^2 tau^2 w^2}; so that of f at n/s is at most
-    e^{-2 pi^2 (n/s)^2 r^2 tau^2/(r^2 + tau^2)} < e^{-300 n^2}. The distance is at most the sum of these over the values
-    that c has, 2^17 s of them, each less than 2^-430/s, and what lies beyond 16 standard deviations.
+    e^{-2 pi^2 (n/s)^2 r^2 tau^2/(r^2 + tau^2)} < e^{-300 n^2}. The distance is at most the sum of these over the 2^17 s
+    values of c, each less than 2^-430/s, plus the mass beyond 16 standard deviations.
     """
     drawn = normals(len(steps) * count, source).reshape(len(steps), count)
     return reduce(add, (row.astype(kind) * kind.type(step) for row, step in zip(drawn, steps, strict=True)))
@@ -237,7 +237,7 @@ def _summed(steps: Sequence[int], count: int, source: RandomSource, kind: np.dty
 
 @njit
 def _draw(key: AnyArray, core: AnyArray, rest: AnyArray, rest_alias: AnyArray, drawn: Shorts) -> None:
-    """Fill ``drawn``, shape (chunks, LANES): each chunk from a nonce of its own."""
+    """Fill ``drawn``, shape (chunks, LANES), with a separate nonce for each chunk."""
     words = np.empty((BLOCK_WORDS, LANES // BLOCK_WORDS), dtype=np.uint32)
     further = np.empty((BLOCK_WORDS, REST_WORDS * ROOM // BLOCK_WORDS), dtype=np.uint32)
     slots = np.empty(_PIECE, dtype=np.uint32)
@@ -262,7 +262,7 @@ def _ask_ahead(words: AnyArray, rest: AnyArray, rest_alias: AnyArray) -> None:
 
 @njit_inlined
 def _draw_core(words: AnyArray, core: AnyArray, slots: AnyArray, row: Shorts) -> None:
-    """Make a number of each word: bits 0-10 are the slot, 11-12 the place in it, 13 the sign, 14-31 the chance."""
+    """Make a number from each word: bits 0-10 are the slot, 11-12 the place in it, 13 the sign, 14-31 the chance."""
     low = np.uint32((1 << CORE_BITS) - 1)
     for begin in range(0, LANES, _PIECE):
         for i in range(_PIECE):
@@ -272,7 +272,7 @@ def _draw_core(words: AnyArray, core: AnyArray, slots: AnyArray, row: Shorts) ->
 
 @njit_inlined
 def _look_up(words: AnyArray, slots: AnyArray, row: Shorts) -> None:
-    # This loop becomes vector instructions; so every number has its type written down.
+    # This loop is vectorized, so every number has an explicit type.
     low = np.uint32((1 << CORE_BITS) - 1)
     for i in range(_PIECE):
         word, slot = words[i], slots[i]
@@ -288,8 +288,8 @@ def _look_up(words: AnyArray, slots: AnyArray, row: Shorts) -> None:
 def _find_rest(row: Shorts, flags: AnyArray, groups: AnyArray, places: AnyArray) -> Any:
     """Put the places of the first ROOM numbers of the rest, or a few more, into ``places``; return how many there are.
 
-    Columns of eight numbers are looked through first: bit j of a flag stands for number j of its column. What lies
-    behind the places found means nothing.
+    Columns of eight numbers are scanned first: bit j of a flag is for number j of its column. Entries after the places
+    found are undefined.
     """
     for g in range(_GROUPS):
         flag = np.uint32(0)
@@ -314,7 +314,7 @@ def _find_rest(row: Shorts, flags: AnyArray, groups: AnyArray, places: AnyArray)
 def _draw_rest(
     words: AnyArray, rest: AnyArray, rest_alias: AnyArray, places: AnyArray, found: Any, row: Shorts
 ) -> None:
-    """Draw ROOM magnitudes of the rest, and put as many as were found where they belong, with the signs there."""
+    """Draw ROOM magnitudes of the rest; write as many as were found to their places, with the signs there."""
     for t in range(ROOM):
         slot = np.int64(words[t] >> np.uint32(32 - MAGNITUDE_BITS))
         upper, middle, lower = _joined(words, 1, t), _joined(words, 3, t), _joined(words, 5, t)

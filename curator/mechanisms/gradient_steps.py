@@ -1,4 +1,4 @@
-"""Private gradient steps: one draw, one clipped gradient and one Gaussian vector a step, in one compiled loop."""
+"""Private gradient steps in one compiled loop: one draw, one clipped gradient and one Gaussian vector per step."""
 
 import math
 from collections import deque
@@ -48,23 +48,23 @@ SQUARED = 3
 _POWERS = 2.0 ** np.arange(-64, 65)
 _ONES = np.ones(WIDTH)
 _LEAST = 2.0**-100
-"""Added to a record's squared norm: above what single precision loses of it by underflow, and harmless otherwise."""
+"""Added to a record's squared norm: exceeds what underflow takes in single precision, and is harmless otherwise."""
 _LINE = 64
 
 
 class Rule(NamedTuple):
-    """What stays the same from step to step. What is None is left out when the loop is compiled.
+    """Parameters that are the same in all steps. A feature whose parameter is None is not compiled into the loop.
 
     Attributes:
-        loss: Place in :data:`LOSSES`.
-        intercept: Value of the last feature, where the iterate has one more coordinate than the records.
+        loss: Index in :data:`LOSSES`.
+        intercept: Value of the last feature, if the iterate has one more coordinate than the records.
         start: Every coordinate of the public start.
-        unit: Of the grid on which gradients and noise lie; 1, and no grid, without noise.
+        unit: Unit of the grid for gradients and noise; 1, and no grid, without noise.
         clip: Greatest norm of a gradient before it is rounded, in units.
         scale: Step r is ``scale / sqrt(r)``,
-        regularization: or ``1 / (regularization r)`` where this is positive.
-        lasso: Soft threshold a unit of step; None for none.
-        radius: Of the ball; None for the box [0, 1]^width.
+        regularization: or ``1 / (regularization r)`` if this is positive.
+        lasso: Soft threshold per unit of step; None for none.
+        radius: Radius of the ball; None for the box [0, 1]^width.
         burn: Iterates before this one are not summed up.
     """
 
@@ -81,7 +81,7 @@ class Rule(NamedTuple):
 
 
 def coordinates(width: int, dtype: type[Any]) -> AnyArray:
-    """Return zeros that begin with a cache line: vectors across two of them take a third longer a step."""
+    """Return zeros aligned to a cache line; a step takes a third longer with vectors that cross cache lines."""
     size = width * np.dtype(dtype).itemsize
     memory = np.zeros(size + _LINE, dtype=np.uint8)
     begin = -memory.ctypes.data % _LINE
@@ -89,7 +89,7 @@ def coordinates(width: int, dtype: type[Any]) -> AnyArray:
 
 
 class _Step(NamedTuple):
-    """What one step does to every coordinate; ``kept`` weighs the iterate before it, ``counts`` is 1 or 0."""
+    """The numbers of one step for every coordinate; ``kept`` weights the iterate before it, ``counts`` is 1 or 0."""
 
     slope: float
     counts: float
@@ -103,23 +103,23 @@ class _Step(NamedTuple):
 
 @njit
 def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
-    """Make one step a draw, in place, after ``done`` earlier ones.
+    """Make one step per draw, in place, after ``done`` earlier ones.
 
-    A step waits for its margin, and so for the whole step before it. The dot product with the next record is therefore
-    summed up in the loop that moves the iterate, together with the distance from the start; the projection onto the
-    ball is one factor on both, ``shrink``, which reaches the coordinates in the next step's loop. Coordinates are held
-    in buffers of whole vectors with zeros at their ends.
+    A step needs its margin, and so the whole step before it. The loop that moves the iterate therefore also sums the
+    dot product with the next record and the distance from the start. The projection onto the ball is one factor on
+    both, ``shrink``, which is applied to the coordinates in the next step's loop. Coordinates are held in buffers of
+    whole vectors, padded with zeros.
 
-    Gradient and noise are added as integers, exactly, before anything else is done with either. The margin, the step
-    and the intercept's coordinate are doubles. Sums over coordinates have eight lanes: the result is the same on every
+    Gradient and noise are added exactly, as integers, before any other operation on them. The margin, the step and the
+    intercept's coordinate are doubles. Sums over coordinates have eight lanes, so the result is the same on every
     processor.
 
     Args:
-        draws: k :class:`~curator.sample.rows.GatheredRows` of d features, the last of which is the response where the
-            loss is the squared one, and then no feature of the margin.
+        draws: k :class:`~curator.sample.rows.GatheredRows` of d features. With the squared loss, the last one is the
+            response and not part of the margin.
         noise: Shape (k, width), integers in units; None without noise.
-        away: Shape (width,), float64 or float32: the iterate less the start; best made by :func:`coordinates`.
-        total: Shape (width,), the same: sum of the iterates less the start.
+        away: Shape (width,), float64 or float32: the iterate minus the start; best made by :func:`coordinates`.
+        total: Same shape and type: the sum of the iterates minus the start.
         rule: A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
     """
     matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
@@ -165,7 +165,7 @@ def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray,
 
 @njit_inlined
 def _wanted(draws: Any, loss: int, row: int) -> float:
-    """Return the label of a row, or what is to be predicted: its last feature."""
+    """Return the value to predict: the label of a row or, with the squared loss, its last feature."""
     if loss == SQUARED:
         return np.float64(feature(draws.matrix, draws.codes, row, draws.matrix.shape[1] - 1))
     return label(draws.matrix, draws.labels, row)
@@ -177,7 +177,7 @@ def _step(
     kept: float,
 ) -> Any:  # fmt: skip
     if rule.loss == SQUARED:
-        # 2 |m - r| as a loss that falls in the response's direction, so that the clip below bounds it on either side.
+        # 2 |m - r| as a loss that falls towards the response, so that the clip below bounds it on either side.
         away = margin - sign if margin == margin else 0.0
         slope, counts, sign = 2.0 * abs(away), 1.0, -1.0 if away > 0.0 else 1.0
     else:
@@ -196,9 +196,9 @@ def _step(
 def _opened(
     away: AnyArray, dimension: int, intercept: float, start: float, radius: float | None
 ) -> tuple[float, float, float]:
-    """Return the intercept's feature, what coordinates are held less of from here on, and the intercept's coordinate.
+    """Return the intercept's feature, the offset of the coordinates from now on, and the intercept's coordinate.
 
-    The latter two are 0 if there is none. In the box coordinates are held whole, in the ball less the start.
+    Without an intercept, its feature and coordinate are 0. Coordinates in the box include the start, in the ball not.
     """
     origin = start if radius is None else 0.0
     for j in range(len(away)):
@@ -211,7 +211,7 @@ def _close(
     away: AnyArray, total: AnyArray, last: float, last_summed: float, many: float, shrink: float, origin: float,
     dimension: int, kept: bool,
 ) -> None:  # fmt: skip
-    """Put the iterate, and the sum with it, back to what they are between blocks."""
+    """Restore the representation of the iterate and of the sum that is used between blocks."""
     if len(away) > dimension:
         away[dimension] = last
         total[dimension] += last_summed
@@ -224,9 +224,9 @@ def _close(
 
 @njit_inlined
 def _slope(loss: int, margin: float) -> tuple[float, float]:
-    """Return how steeply a loss falls at a margin, as a factor that may be rounded with the gradient, and 1 or 0."""
+    """Return minus a loss's slope at a margin, as a factor that may be rounded with the gradient, and one of 1 or 0."""
     if loss == 0:
-        # In single precision, features beyond 1e19 can make it no number.
+        # In single precision, features beyond 1e19 can make the margin NaN.
         return _logistic(margin if margin == margin else 0.0), 1.0
     if loss == 1:
         return 1.0, np.float64(margin < 1.0)
@@ -235,7 +235,7 @@ def _slope(loss: int, margin: float) -> tuple[float, float]:
 
 @njit_inlined
 def _logistic(margin: Any) -> Any:
-    """Return 1 / (1 + e^margin) for a margin cut to [-44, 44], to double precision; inlined, as exp would not be."""
+    """Return 1 / (1 + e^margin) for a margin cut to [-44, 44], in double precision; can be inlined, unlike exp."""
     margin = min(max(margin, -44.0), 44.0)
     whole = np.rint(margin * 1.4426950408889634)
     r = fma(whole, -0.6931471805599453, margin)
@@ -284,7 +284,7 @@ def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: A
 
 @njit_inlined
 def _projected(place: Any, start: float, lasso: float | None, size: float, ones: Any, radius: float | None) -> Any:
-    """Soft-threshold coordinates, where ``ones`` is not 0, and put them in the box: all but the ball's factor."""
+    """Soft-threshold coordinates where ``ones`` is not 0, and clip to the box; the ball's factor is not applied here."""
     if lasso is not None:
         threshold = ones * (lasso * size)
         origin = 0.0 if radius is None else start
@@ -323,8 +323,8 @@ def _move(
 ) -> Any:  # fmt: skip
     """Move coordinates j, ..., j + 7, or the ``count`` that are left, and add to the three sums over all of them.
 
-    They are of products with the coming record, of its squares, and of squared distances. Without a branch or loop, the
-    compiler counts no references to arrays, which takes longer than the rest.
+    The sums are of products with the next record, of its squares, and of squared distances. Without a branch or loop,
+    the compiler omits reference counts of arrays, which take longer than the rest.
     """
     products, squares, distances = found
     row, following, k, j = at
@@ -343,35 +343,35 @@ def _move(
 
 
 SHRINK = 2.0**-32
-"""Gradients are clipped to this share less than ``clip``, so that rounding errors cannot take one beyond it."""
+"""Share by which gradients are clipped below ``clip``, so that rounding errors cannot take one beyond it."""
 SINGLE_SHRINK = 2.0**-10
 """The same in single precision, whatever the order in which up to :data:`_MAX_SINGLE` squares are added."""
 _MAX_SINGLE = 1 << 13
-_MIN_SINGLE = 64  # coordinates from which on single precision is faster
+_MIN_SINGLE = 64  # number of coordinates from which on single precision is faster
 _DITHER = 2.0**-20
-"""Single precision needs noise that moves a coordinate by this share of its range: eight of its last places."""
-_ROOM = 8.0  # the grid is fine enough if the clip has this many cells for the square root of the width
-_CELLS = 1 << 19  # coordinates in a block: draws, noise and their blocks ahead stay in the third-level cache
+"""Single precision requires noise that moves a coordinate by this share of its range: eight units in the last place."""
+_ROOM = 8.0  # the grid is fine enough if the clip has this many cells times the square root of the width
+_CELLS = 1 << 19  # coordinates in a block: draws, noise and prefetched blocks stay in the third-level cache
 _MANY_CELLS = 3 << 19
-"""The same in single precision: records are long then and stay where they are, and a block is little but noise."""
+"""The same in single precision: records are long then and are not copied, so a block is almost only noise."""
 
 
 @dataclass(frozen=True)
 class ClippedSteps:
     """Projected gradient descent with clipped gradients and Gaussian noise (Algorithm 3 of Kohen & Sheffet).
 
-    Each step is the Gaussian mechanism on one draw: a gradient of L2 norm L = ``clip`` at most, and noise of standard
-    deviation ``noise`` L in every coordinate. What is made of it is post-processing.
+    Each step is the Gaussian mechanism on one draw: a gradient of L2 norm at most L = ``clip``, with noise of standard
+    deviation ``noise`` L in every coordinate. The rest is post-processing.
 
-    With noise, gradient and noise are whole multiples of one public unit, sigma / 2^11 (or sigma / 2^26 where
-    the noise is so large that a gradient would be lost in a cell): see :mod:`curator.mechanisms.gaussian_noise`. Before
-    it is rounded, a gradient is clipped to L less half a unit times sqrt(dim), so that rounding cannot take it
-    beyond L. What a step does to the iterate before it is scaled is then a multiple of the unit.
+    With noise, gradient and noise are whole multiples of one public unit, sigma / 2^11 (or sigma / 2^26 if the noise is
+    so large that a gradient would be lost in a cell): see :mod:`curator.mechanisms.gaussian_noise`. A gradient is first
+    clipped to L minus half a unit times sqrt(dim), so that rounding cannot take it beyond L. Before scaling, the move
+    of a step is then a multiple of the unit.
 
-    Where there are many coordinates, the iterate is kept in single precision. Gradient and noise are whole numbers
-    there, too, and their sum is exact. Iterates are rounded, and moves could get lost in that; so it is done only where
-    the noise of the last step still reaches eight last places of the largest coordinate that there can be. Rounding
-    errors then have no bias, and add less than 2e-3 to the noise's variance. Attributes are those of
+    With many coordinates, the iterate is kept in single precision. Gradient and noise are whole numbers there, too, and
+    their sum is exact. Rounding of iterates could lose small moves, so single precision is used only if the noise of
+    the last step is still at least eight units in the last place of the largest possible coordinate. Rounding errors
+    then have no bias, and add less than 2e-3 to the noise's variance. Attributes are those of
     :class:`common.learners.half_spaces.OpenSgd`.
     """
 
@@ -389,7 +389,7 @@ class ClippedSteps:
 
     @property
     def ratio(self) -> Fraction:
-        """U = 2 L / sigma = 2 / noise, exactly: how far apart two gradients can be, in units of the noise.
+        """U = 2 L / sigma = 2 / noise, exactly: the greatest distance of two gradients, in units of the noise.
 
         Raises:
             ZeroDivisionError: Without noise.
@@ -399,9 +399,9 @@ class ClippedSteps:
     def run(
         self, sampler: Sampler, source: RandomSource, first: Floats, of: Callable[[Records], Records] | None = None
     ) -> Floats:
-        """Return what ``output`` asks for of the iterates from ``first`` on, public, shape (width,).
+        """Run the steps from the public point ``first``; return the iterates' ``output``, shape (width,).
 
-        ``of`` is what is made of drawn records first, of as many features; None for the records themselves.
+        ``of`` first maps drawn records to records with as many features; None leaves them unchanged.
         """
         width = sampler.dimension - (self.loss == "squared") + (self.intercept != 0.0)
         start = np.full(width, self.start)
@@ -415,15 +415,15 @@ class ClippedSteps:
             total += part
             part[:] = 0.0
             done += draws.size
-            del draws, noise  # the next block's then take their memory, which is in the cache
+            del draws, noise  # so that the next block reuses their memory, which is in the cache
         return np.asarray(start + total / (self.steps - rule.burn))
 
     def grid(self, width: int) -> int:
-        """Return the grid's cells per standard deviation of the noise."""
+        """Return the number of grid cells per standard deviation of the noise."""
         return GRID if GRID / self.noise >= _ROOM * math.sqrt(width) else FINE_GRID
 
     def single(self, width: int) -> bool:
-        """Return whether the iterate can be kept in single precision; see the class."""
+        """Return whether the iterate can be kept in single precision; see the class docstring."""
         plain = self.lasso == 0.0 and self.regularization == 0.0
         if self.noise == 0.0 or self.grid(width) != GRID or not plain or not _MIN_SINGLE <= width <= _MAX_SINGLE:
             return False
@@ -435,7 +435,7 @@ class ClippedSteps:
         return self.diameter / math.sqrt(self.clip**2 + (self.noise * self.clip) ** 2 * width)
 
     def rule(self, width: int) -> Rule:
-        """Return what the compiled loop is told; raises BadInput if noise leaves nothing of a gradient on the grid."""
+        """Return the compiled loop's parameters; raises BadInput if the grid is too coarse for a gradient."""
         sigma = self.noise * self.clip
         unit, clip = 1.0, self.clip
         if self.noise > 0.0:
@@ -460,7 +460,7 @@ class ClippedSteps:
     def _blocks(
         self, sampler: Sampler, source: RandomSource, width: int, of: Callable[[Records], Records] | None
     ) -> Iterator[tuple[GatheredRows, AnyArray | None]]:
-        """Yield draws with their noise, in blocks, each from a source of its own."""
+        """Yield draws with their noise in blocks; each block has its own source of randomness."""
         size = max(1, (_MANY_CELLS if self.single(width) else _CELLS) // width)
 
         def prepare(block: int) -> tuple[GatheredRows, AnyArray | None]:
@@ -479,15 +479,15 @@ class ClippedSteps:
 
 
 T = TypeVar("T")
-_FEW = 8  # up to so many items are not worth waking other threads for
+_FEW = 8  # up to this number of items no other threads are used
 
 
 def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     """Yield ``prepare(0), ..., prepare(count - 1)``, each prepared by a thread while the caller uses earlier ones.
 
-    There are as many threads as cores, and one item more is ahead at most. On a single core, or where there are only a
-    few items, there are none, and what was prepared is used while it is in the cache. ``prepare``, which must be safe
-    to call from several threads at once, gets its number alone: nothing depends on who was quick.
+    There are as many threads as cores, and at most one item more is prepared ahead. On a single core, or for only a few
+    items, there are no threads, and each item is used while it is in the cache. ``prepare`` must be safe to call from
+    several threads at once. It gets only its number, so no result depends on which thread is faster.
     """
     threads = processors()
     if threads == 1 or count <= _FEW:

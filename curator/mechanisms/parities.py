@@ -16,7 +16,7 @@ from common.privacy.rounding import down
 from common.privacy.theorems.randomized_response import Rates, Rule, rates
 from curator.mechanisms.base import PureCentral, central
 
-_ROWS = 1 << 10  # equations taken in at a time: with the echelon form they fit in the cache
+_ROWS = 1 << 10  # equations added at a time: with the echelon form they fit in the cache
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
 
@@ -24,8 +24,8 @@ _NONE = np.uint64(0)
 class Equations:
     """A growing system <x, a> = y over F_2 in a = (a_1, ..., a_d).
 
-    Only an echelon form is kept, at most d + 1 equations, so any number can be added in bounded memory. Which
-    equations were added says all: neither their order nor how they came in pieces changes the solutions.
+    Only an echelon form is kept, at most d + 1 equations, so any number can be added in bounded memory. The solutions
+    depend only on the set of added equations, not on their order or on how they were split into calls.
     """
 
     def __init__(self, unknowns: int) -> None:
@@ -37,7 +37,7 @@ class Equations:
         """Add k equations: coefficients, shape (k, d), and values, shape (k,), 0 or 1.
 
         Raises:
-            BadInput: If the shapes do not fit. Nothing changes then.
+            BadInput: If the shapes do not match. The system is then unchanged.
         """
         if coefficients.shape != (len(values), self._unknowns):
             raise BadInput(
@@ -59,13 +59,13 @@ class Equations:
 
     @property
     def consistent(self) -> bool:
-        """Whether there is a solution: the equation 0 = 1 does not follow."""
+        """Whether there is a solution, that is, 0 = 1 does not follow from the equations."""
         return len(self._pivots) == 0 or int(self._pivots[-1]) < self._unknowns
 
     def point(self, source: RandomSource) -> Bits:
         """Draw a uniform point of the affine space of solutions, shape (d,), uint8.
 
-        The variables without a pivot are fair coins, and each choice of them has exactly one solution.
+        The variables without a pivot are drawn as fair coins; each choice of them has exactly one solution.
 
         Raises:
             BadInput: If the system is inconsistent.
@@ -79,7 +79,7 @@ class Equations:
 
 @njit
 def pack(coefficients: Bits, values: Bits, matrix: Words) -> None:
-    """Pack equations into the columns of ``matrix``, shape (words, k): 64 coefficients a word, then the value."""
+    """Pack equations into the columns of ``matrix``, shape (words, k): 64 coefficients per word, then the value."""
     width = coefficients.shape[1]
     for r in range(len(values)):
         for w in range(len(matrix)):
@@ -94,7 +94,7 @@ def pack(coefficients: Bits, values: Bits, matrix: Words) -> None:
 def eliminate(matrix: Words, columns: int) -> Indices:
     """Bring packed rows to echelon form, in place; bit b of ``matrix[w, r]`` is column 64 w + b of row r.
 
-    Word-major, so that one pivot clears its column from 64-bit words of many rows at once, without a branch.
+    The layout is word-major, so that one pivot clears its column from 64-bit words of many rows at once, branch-free.
 
     Returns:
         The pivot columns, increasing, one for each of the first ``rank`` rows; all other rows are zero.
@@ -132,8 +132,8 @@ def _subtract(packed: Words, where: Words, pivot: np.uint64) -> None:
 
 @njit
 def substitute(matrix: Words, pivots: Indices, unknowns: int, point: Words) -> None:
-    """Solve an echelon form for its pivots, from the last to the first; the other bits of ``point`` are given."""
-    point[unknowns >> 6] |= _ONE << np.uint64(unknowns & 63)  # what the values are multiplied with
+    """Solve an echelon form for its pivots, from the last to the first, given the other bits of ``point``."""
+    point[unknowns >> 6] |= _ONE << np.uint64(unknowns & 63)  # the coefficient 1 of the right-hand sides
     for i in range(len(pivots) - 1, -1, -1):
         word, bit = pivots[i] >> 6, np.uint64(pivots[i] & 63)
         point[word] &= ~(_ONE << bit)
@@ -151,13 +151,13 @@ Answers = tuple[FeatureSet | None, ...]
 @central
 @dataclass(frozen=True)
 class PlaceParities(PureCentral[Records, list[FeatureSet | None]]):
-    """Solve the records' equations <x, a> = [label is +1] in disjoint blocks; each answers, or says bottom (None).
+    """Solve the records' equations <x, a> = [label is +1] in disjoint blocks; each returns an answer or bottom (None).
 
-    Each block (``Algorithm A`` of Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011, Section 4.2) says bottom
-    with some probability, keeps each of its records with probability p, and answers with a uniform point of the
-    solutions, or bottom if there is none: pure epsilon-DP by the proof in
-    :func:`common.privacy.theorems.randomized_response.rates`. Record i belongs to block i mod ``blocks``, a place, so
-    all blocks together cost epsilon (parallel composition). ``rule`` and ``epsilon`` say p, and how often bottom.
+    Each block (``Algorithm A`` of Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011, Section 4.2) returns
+    bottom with some probability. Otherwise it keeps each of its records with probability p and answers with a uniform
+    point of the solutions, or bottom if there is none. That is pure epsilon-DP by the proof in
+    :func:`common.privacy.theorems.randomized_response.rates`, where ``rule`` and ``epsilon`` determine both
+    probabilities. A record at place i is in block i mod ``blocks``, so all blocks cost epsilon (parallel composition).
     """
 
     dimension: int
@@ -190,10 +190,10 @@ class RankParities(PureCentral[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
     """The curator of Lemma 3.3, "The power of synergy": sort, divide into blocks of ranks, learn a parity in each.
 
     Values are, for each person, a number to sort by, the equation's coefficients (k, width) and its right side.
-    Record i belongs to part i mod ``parts``, a place: replacing it changes one part only, so all parts together cost
-    epsilon (parallel composition). Within its part, the record's place in the order may be another afterwards; the
-    others keep their order (ties by their place), so each of the ``blocks`` blocks loses at most one record and gains
-    at most one. The learner of each block is epsilon/blocks-DP for such a change, blocks add up (basic composition):
+    The place i of a record determines its part, i mod ``parts``. Replacing it changes one part only, so all parts
+    together cost epsilon (parallel composition). Within its part, the new record may have another rank, while the
+    others keep their order (ties by place). So each of the ``blocks`` blocks loses at most one record and gains at most
+    one. The learner of each block is epsilon/blocks-DP for such a change, and blocks add up (basic composition):
     ``epsilon`` is that of all blocks of a part together.
     """
 
@@ -204,10 +204,10 @@ class RankParities(PureCentral[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
 
     @property
     def law(self) -> Rates:
-        """p, and how often a block answers.
+        """p, and the probability that a block answers.
 
         Raises:
-            BadInput: If the rule does not keep to such an epsilon.
+            BadInput: If the rule cannot satisfy this epsilon.
         """
         return rates(self.rule, self.epsilon if self.blocks == 1 else down(self.epsilon / self.blocks))
 
@@ -228,7 +228,7 @@ class RankParities(PureCentral[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
 
 
 def _learned(x: Bits, sums: Bits, rows: Indices, law: Rates, source: RandomSource) -> FeatureSet | None:
-    """Answer as KLNRS does for these records."""
+    """Return the answer of the KLNRS learner for these records, or None."""
     kept = rows[source.derive("kept").uniforms(len(rows)) < law.kept]
     system = Equations(x.shape[1])
     system.add(np.ascontiguousarray(x[kept]), sums[kept])

@@ -23,7 +23,7 @@ from curator.mechanisms.base import PureCentral, central
 
 
 def below(bound: int, source: RandomSource) -> int:
-    """Draw an integer uniform on 0..bound-1, exactly; how many words it takes says nothing about the number."""
+    """Draw an integer exactly uniform on 0..bound-1; the number of words used is independent of the integer."""
     while (point := random_bits(bound.bit_length(), source)) >= bound:
         pass
     return point
@@ -36,34 +36,34 @@ def random_bits(bits: int, source: RandomSource) -> int:
 
 
 def place_of(point: int, weights: Sequence[int]) -> int:
-    """Return the place at which the cumulated weights first exceed a point; all weights are gone through always."""
+    """Return the index at which the cumulative weights first exceed a point; always goes through all weights."""
     return sum(bound <= point for bound in accumulate(weights))
 
 
-_SHARE_BITS = 64  # no level has less than 2^-64 of the best's weight
+_SHARE_BITS = 64  # every level has at least 2^-64 of the weight of the best
 _WEIGHT_BITS = 192
-EXPONENT_BITS = 320  # of what :func:`exponential` returns
+EXPONENT_BITS = 320  # bits of the result of :func:`exponential`
 _SPARE_BITS = 128
 _COUNT_BITS = 64
 
 
 def choose_level(people: Indices, epsilon: float, source: RandomSource) -> int:
-    """Draw a count of mistakes c with probability proportional to people[c] * w(c), and so a hypothesis of count c.
+    """Draw a count of mistakes c, and so a hypothesis of count c, with probability proportional to people[c] * w(c).
 
     ::
 
         w(c) = max(e^{-epsilon (c - c_min)/2}, 2^-64),    c_min the least count of any hypothesis
 
-    *Pure epsilon-DP* where a record changes each hypothesis' count by at most 1. With J = 128 ln 2/epsilon, the weight
-    is e^{-epsilon min(c - c_min, J)/2}, and min(c - c_min, J) + c_min = min(c, c_min + J) changes by at most 1 as well;
-    the common factor e^{epsilon c_min/2} cancels. So without rounding, the law is that of the exponential mechanism for
-    that score. It is drawn for epsilon', the double below epsilon. Weights are whole numbers of at least 2^128, within
-    2^-100 of what they should be, relative to that; a uniform number of 128 spare bits finds each with its probability
-    to within 2^-120 of it. Both change a ratio of probabilities by a factor below e^{2^-96}, and epsilon - epsilon' is
-    at least 2^-54 epsilon.
+    *Pure epsilon-DP* if a record changes the count of each hypothesis by at most 1. With J = 128 ln 2/epsilon, the
+    weight is e^{-epsilon min(c - c_min, J)/2}. The score min(c - c_min, J) + c_min = min(c, c_min + J) also changes by
+    at most 1, and the common factor e^{epsilon c_min/2} cancels. So without rounding, the law is that of the
+    exponential mechanism for that score. It is drawn for epsilon', the double below epsilon. Weights are whole numbers
+    of at least 2^128 with a relative error of at most 2^-100. A uniform number with 128 spare bits selects each with
+    its probability to within a relative 2^-120. Both change a ratio of probabilities by a factor below e^{2^-96}, while
+    epsilon - epsilon' is at least 2^-54 epsilon.
 
     The numbers of words, of weights and of comparisons are functions of epsilon, at least 2^-40, and of the greatest
-    possible count; ``people``, shape (m + 1,), are how many hypotheses make each number of mistakes.
+    possible count. ``people``, shape (m + 1,), holds the number of hypotheses for each number of mistakes.
     """
     shares = _weights(epsilon, len(people) - 1)
     far = len(shares) - 1
@@ -94,7 +94,7 @@ def _weights(epsilon: float, most: int) -> tuple[int, ...]:
 
 
 def exponential(exponent: float) -> int:
-    """Return e^-x in multiples of 2^-320, to some 2^-300, for an exponent x >= 0: by Taylor's series of x/2^h."""
+    """Return e^-x for an exponent x >= 0 in multiples of 2^-320, to about 2^-300, by the Taylor series at x/2^h."""
     above, below = exponent.as_integer_ratio()
     halvings = max(0, math.frexp(exponent)[1] + 8)
     fixed = EXPONENT_BITS + halvings + 16
@@ -115,7 +115,7 @@ def exponential(exponent: float) -> int:
 class MostFrequent(PureCentral[AnyArray, int]):
     """The exponential mechanism (McSherry and Talwar 2007): column i with chance proportional to e^{epsilon C_i/2}.
 
-    Values are rows of truth values, one a person, shape (k, columns). C_i, the number of people who have property i,
+    Values are rows of truth values, one per person, shape (k, columns). C_i, the number of people who have property i,
     changes by at most 1 when a record is replaced: pure epsilon-DP. With probability 1 - beta,
     C_i >= max C - 2 ln(d/beta)/epsilon.
     """
@@ -155,7 +155,7 @@ class FewestMistakes(PureCentral[Records, Hypothesis]):
     Replacing one record changes every count by at most 1, so this is epsilon-DP (McSherry & Talwar); with probability
     1 - beta the answer has at most 2 ln(|H| / beta) / epsilon mistakes more than the best.
 
-    Within a count of mistakes all hypotheses are alike: one draw picks the count and one the hypothesis.
+    Hypotheses with the same count are equally likely: one draw picks the count and one the hypothesis.
     Attributes are those of :class:`common.learners.rules.OpenExponential`.
     """
 
@@ -178,7 +178,7 @@ class FewestMistakes(PureCentral[Records, Hypothesis]):
 
 
 class _Stumps:
-    """Both signs of every feature at every grid point; mistakes from one cumulated histogram a feature."""
+    """Stumps: both signs of every feature at every grid point; mistakes are from a cumulative histogram per feature."""
 
     def __init__(self, records: Records, grid: Floats) -> None:
         self._grid = grid
@@ -187,18 +187,18 @@ class _Stumps:
         self._mistakes = np.stack([above, self._count - above], axis=-1)
 
     def people(self) -> Indices:
-        """How many members make c mistakes, shape (m + 1,)."""
+        """Return the number of members with c mistakes for every c, shape (m + 1,)."""
         return np.bincount(self._mistakes.ravel(), minlength=self._count + 1)
 
     def find(self, mistakes: int, rank: int) -> Hypothesis:
-        """Return the member with that many mistakes that has that rank among them, from 0."""
+        """Return the member of rank ``rank``, from 0, among those with ``mistakes`` mistakes."""
         at = int(np.flatnonzero(self._mistakes.ravel() == mistakes)[rank])
         feature, cell, side = np.unravel_index(at, self._mistakes.shape)
         return Stump(feature=int(feature), threshold=float(self._grid[cell]), sign=-1 if side else 1)
 
 
 class _Conjunctions:
-    """Every tuple of features: mistakes by counting bits, 64 draws at a time, twice and never stored."""
+    """All tuples of features; mistakes are counted bitwise, 64 draws at a time, twice instead of being stored."""
 
     def __init__(self, records: Records, literals: int) -> None:
         if records.features.dtype != np.uint8 or int(records.features.max(initial=0)) > 1:
@@ -232,7 +232,7 @@ def _above(features: AnyArray, labels: Labels, grid: Floats, positives: int) -> 
     """Count the mistakes of "+1 iff x_j > grid[c]", shape (d, cells)."""
     mistakes = np.zeros((features.shape[1], len(grid)), dtype=np.int64)
     for j in range(features.shape[1]):
-        # Sum of labels by how many grid points lie below x; grid[c] puts x at -1 iff at most c of them do.
+        # Sum of labels by the number of grid points below x; grid[c] predicts -1 for x iff at most c of them are.
         balance = np.zeros(len(grid) + 1, dtype=np.int64)
         for i in range(len(labels)):
             balance[np.searchsorted(grid, features[i, j])] += labels[i]
@@ -255,8 +255,8 @@ def _ones(word: np.uint64) -> np.uint64:
 def _walk(bits: Words, positive: Words, literals: int, counts: Indices, wanted: int, rank: int) -> Indices:
     """Go through all increasing tuples of features, in lexicographic order.
 
-    With ``wanted`` < 0, add up in ``counts`` how many tuples make each number of mistakes. Otherwise return the tuple
-    with ``wanted`` mistakes that has that rank among them, in the same order (all -1 if there is none).
+    With ``wanted`` < 0, add to ``counts`` how many tuples make each number of mistakes. Otherwise return the tuple of
+    rank ``rank`` among those with ``wanted`` mistakes, in the same order (all -1 if there is none).
     """
     width, words = bits.shape
     prefix = literals - 1
@@ -295,7 +295,7 @@ Output = TypeVar("Output")
 
 @dataclass(frozen=True)
 class Chosen(Generic[Output]):
-    """The best run: its output, and the settings that it was made with (public, as the output is)."""
+    """The best run: its output and its settings (public, as the output is)."""
 
     output: Output
     settings: dict[str, Any]
@@ -312,18 +312,18 @@ def choose(
 ) -> Chosen[Output]:
     """Run K times with settings drawn uniformly from a public grid, and return the run with the highest score.
 
-    If ``fit`` followed by ``score`` is mu-GDP for each setting, the choice costs what
-    :func:`~common.privacy.theorems.selection.epsilon_of_selection` says for mu. Typically
-    ``fit`` sees one part of the sample and is mu-GDP in it, and ``score`` sees the other part, disjoint, and is mu-GDP
-    in it whatever it is to score. Then both together are mu-GDP: where the neighbours differ in the first part, the
-    score is post-processing of the fit; where they differ in the second, the fits have the same law, and given the
-    fit the scores are no easier to tell apart than N(0, 1) and N(mu, 1), which, as a trade-off function is convex,
-    remains true on the average over the fits. Drawing the settings is such an average.
+    If ``fit`` followed by ``score`` is mu-GDP for each setting, the choice costs
+    :func:`~common.privacy.theorems.selection.epsilon_of_selection` for mu. Typically ``fit`` sees one part of the
+    sample and is mu-GDP in it, and ``score`` sees the other, disjoint part and is mu-GDP in it for every input to
+    score. Then both together are mu-GDP. If the neighbours differ in the first part, the score is post-processing of
+    the fit. If they differ in the second part, the fits have the same law, and given the fit the scores are at least as
+    hard to distinguish as N(0, 1) and N(mu, 1). As trade-off functions are convex, this remains true on average over
+    the fits. Drawing the settings is such an average.
 
     Args:
-        score: Makes a score, the higher the better, that is private itself.
-        constant_time: Carry out all ``law.most`` runs and look at the first K only, as who knows how long it took would
-            know K.
+        score: Returns a score that is private itself; higher is better.
+        constant_time: Carry out all ``law.most`` runs and use the first K only, since the running time would otherwise
+            reveal K.
     """
     settings = combinations(grid)
     if not settings:
@@ -345,6 +345,6 @@ def choose(
 
 
 def draw_count(law: AnyLaw, source: RandomSource) -> int:
-    """Draw K, exactly, in the same time whichever it is: the law's probabilities are ratios of integers."""
+    """Draw K exactly, in a time that does not depend on K; the law's probabilities are ratios of integers."""
     shares = weights(law)
     return 1 + place_of(below(sum(shares), source), shares)

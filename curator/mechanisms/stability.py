@@ -1,9 +1,9 @@
-"""A_stab: the exact value of a function that few records could change, and nothing where they could.
+"""A_stab: release the exact value of a function if a few replaced records cannot change it, and nothing otherwise.
 
 Smith and Thakurta (2013); Algorithm 1 of Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS
-2018). It takes a function f of a data set and the *distance to instability* that belongs to it: dist_f(D) is the
-greatest k for which no k records that are replaced change f(D). That is a whole number, it changes by at most 1 when a
-record is replaced, and where it is at least 1 no neighbour has another value: all that the theorem needs.
+2018). It takes a function f of a data set and its *distance to instability*: dist_f(D) is the greatest k such that
+replacing any k records does not change f(D). That is a whole number, and it changes by at most 1 when a record is
+replaced. If it is at least 1, no neighbour has another value. The theorem needs no more.
 """
 
 import math
@@ -27,7 +27,7 @@ from curator.mechanisms.counts import geometric_noise
 
 T = TypeVar("T")
 A = TypeVar("A")
-FARTHEST = 1 << 38  # more people than there are: distances are cut to it
+FARTHEST = 1 << 38  # distances are cut to this number, which exceeds any number of people
 
 
 def a_stab(value: A, distance: float, epsilon: float, delta: float, source: RandomSource) -> A | None:
@@ -37,18 +37,18 @@ def a_stab(value: A, distance: float, epsilon: float, delta: float, source: Rand
 
         value if floor(distance) + Z > Gamma,   Z two-sided geometric noise of epsilon,   P(Z > Gamma) <= delta
 
-    *Theorem 2.4.* (epsilon, delta)-DP, if the distance changes by at most 1 when a record is replaced, and is 0 where a
-    neighbour has another value. *Proof.* Rounding down keeps both. If both neighbours have one value, it is
-    post-processing of a number of sensitivity 1; else both distances are 0, and a value is released with probability
-    P(Z > Gamma) <= delta. As printed, Gamma is ln(1/delta)/epsilon, for Laplace noise: the least that is enough for
-    geometric noise is never more (:func:`~common.privacy.theorems.votes.stability_level`).
+    *Theorem 2.4.* It is (epsilon, delta)-DP if the distance changes by at most 1 when a record is replaced, and is 0 if
+    a neighbour has another value. *Proof.* Rounding down keeps both properties. If both neighbours have the same value,
+    the release is post-processing of a number of sensitivity 1. Otherwise both distances are 0, and a value is released
+    with probability P(Z > Gamma) <= delta. In the paper Gamma is ln(1/delta)/epsilon, for Laplace noise; the least that
+    suffices for geometric noise is never larger (:func:`~common.privacy.theorems.votes.stability_level`).
 
-    *Theorem 2.5.* The value is released with probability 1 - beta from the distance
-    :func:`~common.privacy.theorems.votes.stability_margin` on.
+    *Theorem 2.5.* The value is released with probability at least 1 - beta if the distance is at least
+    :func:`~common.privacy.theorems.votes.stability_margin`.
 
     Args:
         value: f(D), anything.
-        distance: dist_f(D), at least 0; the two properties above are whoever calls this to prove.
+        distance: dist_f(D), at least 0; the caller must prove the two properties above.
         epsilon: From 0.001 to 30.
         delta: In (0, 1).
 
@@ -65,9 +65,9 @@ def a_stab(value: A, distance: float, epsilon: float, delta: float, source: Rand
 
 
 class StableFunction(ValueOfPerson[T], Generic[T, A]):
-    """A function of everybody's values with its distance to instability, both in one go; part of the curator.
+    """A function of all people's values, computed together with its distance to instability; part of the curator.
 
-    The contract suite tries every data set of a few people, and every neighbour of each.
+    The contract suite tests every data set of a few people with all its neighbours.
     """
 
     @abstractmethod
@@ -76,7 +76,7 @@ class StableFunction(ValueOfPerson[T], Generic[T, A]):
 
 
 def winners(counts: Indices) -> Indices:
-    """Return the place of the largest count of each row, shape (m,), the first of several."""
+    """Return the index of the largest count of each row, shape (m,), the first in a tie."""
     return np.asarray(counts.argmax(axis=1), dtype=np.int64)
 
 
@@ -87,11 +87,10 @@ def distances(counts: Indices, touched: int = 1) -> Indices:
 
         dist = floor(max(0, ceil((c1 - c2)/2) - 1) / touched)
 
-    with c1 and c2 the greatest and the second greatest count of a row, any number of them. A vote that changes lowers
-    one count by 1 and raises another, which moves c1 - c2 by at most 2, so dist has sensitivity 1 for one record, which
-    changes at most ``touched`` votes; and with dist >= 1 no record changes the winner, whatever ties are broken by:
-    dist is the number of records that can be replaced without changing it. The printed c1 - c2 - 1 (Algorithm 2) has
-    sensitivity 2.
+    with c1 and c2 the greatest and the second greatest of any number of counts in a row. A changed vote lowers one
+    count by 1 and raises another, which moves c1 - c2 by at most 2. One record changes at most ``touched`` votes, so
+    dist has sensitivity 1. If dist >= 1, no record changes the winner, however ties are broken: dist records can be
+    replaced without changing it. The paper's c1 - c2 - 1 (Algorithm 2) has sensitivity 2.
     """
     top = np.sort(np.pad(counts, ((0, 0), (1, 0))), axis=1)[:, -2:]
     changes = np.maximum(0, (top[:, 1] - top[:, 0] + 1) // 2 - 1)
@@ -99,13 +98,13 @@ def distances(counts: Indices, touched: int = 1) -> Indices:
 
 
 def plurality(counts: list[int]) -> tuple[int, int]:
-    """Return the place of the largest count, and its distance to instability."""
+    """Return the index of the largest count, and its distance to instability."""
     row = np.array([counts], dtype=np.int64)
     return int(winners(row)[0]), int(distances(row)[0])
 
 
 class _OfNumbers(StableFunction[Indices, int]):
-    """A function of one whole number a person."""
+    """A function of one whole number per person."""
 
     def person(self, value: Any) -> Indices:
         found = np.asarray(value, dtype=np.float64).reshape(-1)
@@ -120,7 +119,7 @@ class _OfNumbers(StableFunction[Indices, int]):
 
 @dataclass(frozen=True)
 class MostCommon(_OfNumbers):
-    """The number that most people have, the smallest of several."""
+    """The most common number, the smallest in a tie."""
 
     def of(self, values: list[Indices]) -> tuple[int, int]:
         found, counts = np.unique(np.concatenate(values), return_counts=True)
@@ -132,8 +131,8 @@ class MostCommon(_OfNumbers):
 class ExactQuantile(_OfNumbers):
     """The number of rank ceil(share n) among all: the median for a share of 1/2.
 
-    With x sorted, k replaced records move the number at rank r to any place from r - k to r + k, or beyond everybody's,
-    where that is none. So dist = max{k: x[r-k] = x[r] = x[r+k]}, both places there.
+    With x sorted, replacing k records can change the result to any of x[r-k], ..., x[r+k], or to a number beyond all of
+    them if such a rank does not exist. So dist = max{k: x[r-k] = x[r] = x[r+k]}, where both ranks must exist.
     """
 
     share: float = 0.5
@@ -151,12 +150,12 @@ class ExactQuantile(_OfNumbers):
 
 @dataclass(frozen=True)
 class OfChunks(StableFunction[Records, Any]):
-    """Any function at all, by subsample and aggregate: what most of k disjoint chunks say.
+    """Any function, by subsample and aggregate: the most common result on k disjoint chunks.
 
-    A record is in one chunk, place i in chunk i mod k, so replacing it changes what one chunk says at most, and the
-    distance of :func:`plurality` is one in records. What a chunk says is a JSON value: values are alike if their
-    canonical texts are, of which what is released is read again. Where the function fails, or returns anything else,
-    its chunk says null. It is called with a copy of each chunk, and must keep nothing from one call to the next.
+    The record at place i is in chunk i mod k, so replacing it changes the result of at most one chunk, and the distance
+    of :func:`plurality` is in records. A chunk's result is a JSON value. Results are equal if their canonical texts
+    are, and the released value is parsed from that text. If the function fails, or returns anything else, the result of
+    its chunk is null. It gets a copy of each chunk and must keep nothing from one call to the next.
     """
 
     function: Callable[[Records], Any]
@@ -180,9 +179,9 @@ class OfChunks(StableFunction[Records, Any]):
 @central
 @dataclass(frozen=True)
 class StableRelease(CentralMechanism[T, A | None], Generic[T, A]):
-    """A function's value where it is stable, else None: (epsilon, delta)-DP by :func:`a_stab`.
+    """The release of a function's value if it is stable, else None: (epsilon, delta)-DP by :func:`a_stab`.
 
-    Values are what the function takes: one whole number a person (:class:`MostCommon`, :class:`ExactQuantile`), or
+    Values are the function's input: one whole number per person (:class:`MostCommon`, :class:`ExactQuantile`), or
     records (:class:`OfChunks`).
     """
 

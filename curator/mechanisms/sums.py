@@ -1,4 +1,4 @@
-"""Gaussian sums of clipped rows, losses, moments by class and weights, and the class with the greatest noisy count."""
+"""Gaussian sums: of clipped rows, losses, class moments and weights, and the class with the greatest noisy count."""
 
 import math
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from curator.mechanisms.gaussian_noise import FINE_GRID, fine_normals, whole_nor
 @central
 @dataclass(frozen=True)
 class ClippedSum(GaussianCentral[AnyArray, Floats]):
-    """The sum of one vector a person, each clipped to an L2 norm, with Gaussian noise: mu-GDP.
+    """The sum of one vector per person, each clipped to an L2 norm, with Gaussian noise: mu-GDP.
 
-    Values are rows, shape (k, width). Row and noise are whole multiples of one unit, so the sum is exact and no
-    low-order bit tells of a row (:mod:`.gaussian_noise`). A row is clipped to ``norm`` less half a unit
-    times sqrt(width), so that rounding cannot take it beyond; rows that are not finite count as 0. Replacing one moves
-    the sum by 2 ``norm`` at most, and the noise has a standard deviation of 2 ``norm``/mu (Dong, Roth and Su 2022,
-    Theorem 2.7).
+    Values are rows, shape (k, width). Row and noise are whole multiples of one unit, so the sum is exact and its
+    low-order bits reveal nothing about a row (:mod:`.gaussian_noise`). A row is clipped to ``norm`` minus half a unit
+    times sqrt(width), so that rounding cannot take it beyond; rows that are not finite count as 0. Replacing a row
+    moves the sum by at most 2 ``norm``, and the noise has a standard deviation of 2 ``norm``/mu (Dong, Roth and Su
+    2022, Theorem 2.7).
     """
 
     norm: float
@@ -48,8 +48,8 @@ class ClippedSum(GaussianCentral[AnyArray, Floats]):
         return np.zeros((1, self.width))
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> Floats:
-        """Return the noisy sum, shape (width,); raises BadInput if noise leaves nothing of a row on the grid."""
-        cells = down(self.mu / 2.0 * FINE_GRID)  # of the norm; the noise has a standard deviation of FINE_GRID
+        """Return the noisy sum, shape (width,); raises BadInput if the grid is too coarse for a row."""
+        cells = down(self.mu / 2.0 * FINE_GRID)  # per norm; the noise has a standard deviation of FINE_GRID
         if not 0.0 < longest(cells, self.width) < 2.0**40:
             raise BadInput(f"a sum of {self.width} numbers at mu = {self.mu:g} does not fit the grid of its noise")
         total = np.zeros(self.width, dtype=np.int64)
@@ -64,7 +64,7 @@ class ClippedSum(GaussianCentral[AnyArray, Floats]):
 @central
 @dataclass(frozen=True)
 class LossSum(GaussianCentral[AnyArray, int]):
-    """The sum of one loss a person, whole numbers, each cut to 0..parts, with Gaussian noise (:func:`noisy_sum`)."""
+    """The sum of one loss per person, a whole number cut to 0..parts, with Gaussian noise (:func:`noisy_sum`)."""
 
     parts: int
     mu: float
@@ -85,11 +85,11 @@ class LossSum(GaussianCentral[AnyArray, int]):
 
 
 def noisy_sum(total: int, parts: int, mu: float, source: RandomSource) -> int:
-    """Return a sum of values in [0, 1] with Gaussian noise: mu-GDP where one value of the sum is replaced.
+    """Return a sum of values in [0, 1] with Gaussian noise: mu-GDP if one value of the sum is replaced.
 
-    The total is in whole parts, of which ``parts`` make 1, and so is the result: total + round(noise) =
-    round(total + noise), the noise of standard deviation parts/mu, at most 2^58, is post-processing of the exact
-    Gaussian mechanism, to within 2^-180 in total variation.
+    Total and result are in whole parts, of which ``parts`` make 1. The noise has standard deviation parts/mu, at most
+    2^58. total + round(noise) = round(total + noise) is post-processing of the exact Gaussian mechanism, to within
+    2^-180 in total variation.
     """
     return total + int(whole_normals(up(parts / mu), 1, source)[0])
 
@@ -97,11 +97,10 @@ def noisy_sum(total: int, parts: int, mu: float, source: RandomSource) -> int:
 def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indices:
     """Return (GNMax) the class with the greatest noisy count for each of m queries, shape (m,), int64.
 
-    Counts and noise are whole multiples of one unit: a vote is floor(2^26/sigma) units, the noise has a standard
-    deviation of 2^26 units; the sums are exact (:mod:`.gaussian_noise`). Rounding a vote down is on the private side.
+    Counts and noise are whole multiples of one unit: a vote is floor(2^26/sigma) units, and the noise has a standard
+    deviation of 2^26 units. The sums are exact (:mod:`.gaussian_noise`). Rounding a vote down can only add privacy.
 
-    Counts have shape (m, classes). Sigma is in votes; :mod:`common.privacy.theorems.votes` says what it may be and what
-    it costs.
+    Counts have shape (m, classes). Sigma is in votes; for its range and cost see :mod:`common.privacy.theorems.votes`.
     """
     if not MIN_NOISE <= sigma <= MAX_NOISE:
         raise BadInput(f"the noise on votes must be from {MIN_NOISE:g} to {MAX_NOISE:g}, found {sigma}")
@@ -112,19 +111,19 @@ def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indice
 
 _SHRINK = 1.0 - 2.0**-32
 """Rows are clipped to this share of the norm, so that rounding errors cannot take one beyond it."""
-_FAR = 1e150  # coordinates beyond so many norms count as this many: the row is clipped anyway
+_FAR = 1e150  # larger coordinates, in norms, count as this many: the row is clipped anyway
 
 
 def longest(cells: float, width: int) -> float:
-    """Return how long a row may be before it is rounded, in cells: rounding adds sqrt(width)/2 to it at most."""
+    """Return the greatest norm of a row before it is rounded, in cells: rounding adds at most sqrt(width)/2 to it."""
     return cells * _SHRINK - 0.5 * math.sqrt(width)
 
 
 def clipped(rows: AnyArray, norm: float, cells: float) -> Floats:
-    """Return rows on the grid: whole numbers, in double precision, of Euclidean norm ``cells`` at most.
+    """Return rows rounded to the grid: whole numbers, in double precision, of Euclidean norm at most ``cells``.
 
-    Rows, shape (k, width), that are not finite count as 0, longer ones than ``norm`` are clipped to it; ``cells`` make
-    the norm, and :func:`longest` must be positive.
+    Rows, shape (k, width), that are not finite count as 0; rows longer than ``norm`` are clipped to it. The norm is
+    ``cells`` cells, and :func:`longest` must be positive.
     """
     rows = np.ascontiguousarray(rows, dtype=np.float32 if rows.dtype == np.float32 else np.float64)
     found, squares, largest = np.empty(rows.shape), np.empty(rows.shape), np.empty(len(rows))
@@ -137,9 +136,9 @@ def clipped(rows: AnyArray, norm: float, cells: float) -> Floats:
 
 @njit
 def _measure(rows: AnyArray, norm: float, found: Floats, squares: Floats, largest: Floats) -> None:
-    """Write rows in units of the norm to ``found``, and to ``squares`` those of their coordinates over ``largest``.
+    """Write rows in units of the norm to ``found``, and squares of their coordinates over ``largest`` to ``squares``.
 
-    That is a row's largest coordinate, at least 1: no square overflows.
+    ``largest`` is a row's largest coordinate, at least 1, so no square overflows.
     """
     for i in range(len(rows)):
         largest[i], beyond = 1.0, 0
@@ -164,15 +163,15 @@ def _round(rows: Floats, factors: Floats) -> None:
 
 
 GRID = 1 << 15
-"""Cells of a norm: a product of two numbers has 30 bits, so exact sums of products of 2^33 people fit 64 bits."""
+"""Cells per norm: a product of two numbers has 30 bits, so exact sums of products of 2^33 people fit 64 bits."""
 _ROWS = 1 << 13
-"""So many products of 30 bits, or numbers below 2^40, add up exactly in double precision, in whatever order."""
+"""Number of 30-bit products, or of numbers below 2^40, that add up exactly in double precision in any order."""
 
 
 class Moments(NamedTuple):
-    """Noisy numbers of people and sums of features by class, and sums of products over everybody, in units of the norm.
+    """Noisy numbers of people and sums of features by class, and sums of products over all, in units of the norm.
 
-    Of C classes and d features: shapes (C,), (C, d) and (d, d).
+    For C classes and d features the shapes are (C,), (C, d) and (d, d).
     """
 
     counts: Floats
@@ -185,21 +184,21 @@ class Moments(NamedTuple):
 class ClassMoments(GaussianCentral[Records, Moments]):
     """The sums of 1 and x over the people of each class, of x x^T over all: mu-GDP, replace one; x in units of norm r.
 
-    A record adds (c, a x) to the block of its class, nothing to the others', and b x x^T for all, a^2 = 1/2 and b^2 =
-    c^2 = 1/4. **Theorem.** Replacing one moves the sums by sqrt(2) at most, :attr:`sensitivity`, however many classes
-    there are and whether it changes its class or not.
+    A record adds (c, a x) to the block of its class, nothing to other blocks, and b x x^T to the sum over all, with
+    a^2 = 1/2 and b^2 = c^2 = 1/4. **Theorem.** Replacing a record moves the sums by at most sqrt(2),
+    :attr:`sensitivity`, for any number of classes and whether or not its class changes.
 
-    *Proof.* With p = |x|^2, q = |x'|^2 and t = <x, x'>, in one class |v - v'|^2 = a^2 (p + q - 2t) + b^2 (p^2 + q^2 -
-    2t^2). Features are clipped to r and put on a public grid below it still, so p, q <= 1 and |t| <= 1. It grows with p
-    and q, so it is 2 a^2 (1 - t) + 2 b^2 (1 - t^2) at most, whose slope in t, -2 a^2 - 4 b^2 t, is not positive where
-    a^2 >= 2 b^2: the maximum is at t = -1, 4 a^2 = 2. The class changes: 2 c^2 + a^2 (p + q) + b^2 (p^2 + q^2 - 2t^2)
-    <= 2 (a^2 + b^2 + c^2) = 2. QED. Opposite records attain it, and two of length r in different classes, at right
-    angles.
+    *Proof.* Let p = |x|^2, q = |x'|^2 and t = <x, x'>. Within one class |v - v'|^2 = a^2 (p + q - 2t) + b^2 (p^2 + q^2
+    - 2t^2). Features are clipped to r and rounded to a public grid within it, so p, q <= 1 and |t| <= 1. It increases
+    in p and q, so it is at most 2 a^2 (1 - t) + 2 b^2 (1 - t^2). Its slope in t, -2 a^2 - 4 b^2 t, is not positive if
+    a^2 >= 2 b^2, so the maximum is at t = -1, 4 a^2 = 2. If the class changes: 2 c^2 + a^2 (p + q) + b^2 (p^2 + q^2 -
+    2t^2) <= 2 (a^2 + b^2 + c^2) = 2. QED. Opposite records attain it, and so do two orthogonal records of length r in
+    different classes.
 
     A record's class is its label, a number from 0 to ``classes`` - 1; labels -1 and +1 are 0 and 1.
 
-    Noise of standard deviation sqrt(2)/mu on each coordinate of v is mu-GDP (Dong, Roth and Su 2022, Theorem 2.7); a
-    product off the diagonal stands twice in v, is released once, and so has the noise of the diagonal divided by
+    Noise of standard deviation sqrt(2)/mu on each coordinate of v is mu-GDP (Dong, Roth and Su 2022, Theorem 2.7). A
+    product off the diagonal occurs twice in v but is released once, so its noise is that of the diagonal divided by
     sqrt(2). Sums are of whole numbers and exact, and so is the rounding of noise to the same grid
     (:mod:`curator.mechanisms.gaussian_noise`). r is ``norm``.
     """
@@ -215,7 +214,7 @@ class ClassMoments(GaussianCentral[Records, Moments]):
 
     @property
     def deviations(self) -> tuple[float, float, float]:
-        """Standard deviations of the noise on a number of people, on a sum of features, and on one of squares."""
+        """Standard deviations of the noise on a number of people, on a sum of features, and on a sum of squares."""
         counts, plain, square = (up(self.sensitivity / self.mu / math.sqrt(part), 8.0) for part in self.squares)
         return counts, plain, square
 
@@ -239,7 +238,7 @@ class ClassMoments(GaussianCentral[Records, Moments]):
         return Moments(counts / GRID, first / GRID, second / GRID**2)
 
     def _symmetric(self, deviation: float, source: RandomSource) -> Indices:
-        """Return noise on the products, each pair of features once, shape (d, d)."""
+        """Return symmetric noise on the products, drawn once for each pair of features, shape (d, d)."""
         above = np.triu_indices(self.width, 1)
         noise = np.zeros((self.width, self.width), dtype=np.int64)
         noise[above] = whole_normals(up(deviation / math.sqrt(2.0), 8.0), len(above[0]), source.derive("products"))
@@ -247,7 +246,7 @@ class ClassMoments(GaussianCentral[Records, Moments]):
 
 
 class CoordinateSums(NamedTuple):
-    """Noisy sums of u, of its squares, and in a box the numbers of people at an end of it, each of shape (d,)."""
+    """Noisy sums of u and of its squares and, for a box, the numbers of people at an end of it, each of shape (d,)."""
 
     first: Floats
     second: Floats
@@ -260,15 +259,16 @@ class CoordinateMoments(GaussianCentral[Records, CoordinateSums]):
     """The sums of u and of its squares, coordinate by coordinate, over all people: mu-GDP, replace one.
 
     *A ball.* With a ``norm`` r, u = x/r for features clipped to r. **Theorem.** Replacing a record moves v = (u, u * u)
-    by sqrt(9/2) at most. *Proof.* As above, |u - u'|^2 = p + q - 2t; the squares are the diagonal of u u^T, so they
-    differ by no more than that does: |u * u - u' * u'|^2 <= p^2 + q^2 - 2t^2. Together at most 4 - 2t - 2t^2 <= 9/2, at
-    t = -1/2. QED. Two records of length r, 60 degrees to either side of a diagonal of two coordinates, attain it.
+    by at most sqrt(9/2). *Proof.* As in :class:`ClassMoments`, |u - u'|^2 = p + q - 2t. The squares are the diagonal of
+    u u^T, so they differ by no more: |u * u - u' * u'|^2 <= p^2 + q^2 - 2t^2. The sum is at most 4 - 2t - 2t^2 <= 9/2,
+    at t = -1/2. QED. Two records of length r, 60 degrees to either side of a diagonal of two coordinates, attain it.
 
-    *A box.* Without, u = x - 1/2 for features clipped to [0, 1], no number counting as 1/2, and e is 1 where x is 0 or
-    1, else 0. **Theorem.** Replacing a record moves v = (u, sqrt(11) u * u, e/2) by sqrt(5 d/4) at most: squares are
-    free. *Proof.* With D = |u_j - u'_j| <= 1, |u_j + u'_j| <= 1 - D, so that u and u * u add at most D^2 (1 + 11 (1 -
-    D)^2), which is at most 1 where D^2 (1 - D)/(1 + D) <= 1/11; the greatest value of that is (5 sqrt(5) - 11)/2 =
-    .0902, at the golden section. e/2 adds 1/4 at most. QED. Next to one end, and at the other, it is nearly attained.
+    *A box.* Without a norm, u = x - 1/2 for features clipped to [0, 1], with NaN as 1/2, and e is 1 where x is 0 or 1,
+    else 0. **Theorem.** Replacing a record moves v = (u, sqrt(11) u * u, e/2) by at most sqrt(5 d/4): the squares add
+    nothing. *Proof.* Let D = |u_j - u'_j| <= 1. |u_j + u'_j| <= 1 - D, so u and u * u add at most D^2 (1 + 11 (1 -
+    D)^2). That is at most 1 if D^2 (1 - D)/(1 + D) <= 1/11, and the greatest value of the left side is (5 sqrt(5) -
+    11)/2 = .0902, at the golden section. e/2 adds at most 1/4. QED. Records next to one end and at the other nearly
+    attain it.
     """
 
     norm: float | None
@@ -277,12 +277,12 @@ class CoordinateMoments(GaussianCentral[Records, CoordinateSums]):
 
     @property
     def sensitivity(self) -> float:
-        """Of v, rounded up."""
+        """Sensitivity of v, rounded up."""
         return up(math.sqrt(4.5 if self.norm is not None else 1.25 * self.width))
 
     @property
     def deviations(self) -> tuple[float, float, float]:
-        """Standard deviations of the noise on a sum of u, on one of its squares, and on a number of people."""
+        """Standard deviations of the noise on a sum of u, on a sum of its squares, and on a number of people."""
         each = up(self.sensitivity / self.mu, 8.0)
         return each, each if self.norm is not None else up(each / math.sqrt(11.0), 8.0), up(2.0 * each)
 
@@ -309,46 +309,45 @@ class CoordinateMoments(GaussianCentral[Records, CoordinateSums]):
 
 
 def boxed(features: AnyArray) -> Floats:
-    """Return features cut to [0, 1], in double precision; what is no number is 1/2."""
+    """Return features cut to [0, 1], in double precision, with NaN as 1/2."""
     return np.asarray(np.clip(np.nan_to_num(features.astype(np.float64), nan=0.5), 0.0, 1.0))
 
 
-FINENESS = 128  # half of what a record changes is so many units for each item, as far as :data:`MOST_UNITS` allows
-MOST_UNITS = 1 << 37  # units that make 1, at most: in units no share nor its noise comes near 2^53
+FINENESS = 128  # units per item in half of a record's greatest change, as far as :data:`MOST_UNITS` allows
+MOST_UNITS = 1 << 37  # maximum number of units that make 1, so that shares and noise stay far below 2^53 units
 _BITS = 31  # weights are whole multiples of 2^-62, in two halves: sums of 2^32 of them are exact in int64
 _ROUNDED = 2.0**-20
-"""Far above 2^-29: what rounding weights down to multiples of 2^-62 adds to the bound, as a part of it."""
+"""Share added to the bound: far above 2^-29, the relative effect of rounding weights down to multiples of 2^-62."""
 
 
 @dataclass(frozen=True)
 class NoisyShares(GaussianCentral[tuple[Indices, Floats], Indices]):
-    """The share of every item in all weights, in whole units, with Gaussian noise in each: mu-GDP.
+    """The share of every item in the total weight, in whole units, with Gaussian noise in each: mu-GDP.
 
-    **Theorem.** Let two samples differ by one record, such that all other records' weights change in one direction, and
-    let s bound both weights of that record, where all weights add up to 1. Then the shares of the items change by
-    sqrt(2) s at most in Euclidean norm; that is attained.
+    **Theorem.** Let weights sum to 1, and let two samples differ by one record such that the weights of all other
+    records change in one direction. Let s bound both weights of that record. Then the shares of the items change by at
+    most sqrt(2) s in Euclidean norm, and that is attained.
 
-    *Proof.* Let the record go from item a with weight m to item b with weight m', and m' >= m (else exchange the
-    samples). The others' weights change in one direction, so they lose, m' - m in all. An item that is neither a nor b
-    can only lose, and so can a, if it is not b. So at most b gains: at most m' <= s, as it had no less than 0 of the
-    record before. Shares add up to 1, so what the other items lose, in all, is what b gains. Of losses with a given sum
-    one alone has the greatest squares: s^2 + s^2. Where b holds nobody else, m' = s, and all that is lost is lost by
-    one item, it is an equality. QED. Lazy weights are such laws (:class:`curator.sample.reweighing.Reweighing`), with s
-    the bound on the total variation.
+    *Proof.* Let the record go from item a with weight m to item b with weight m' >= m (else exchange the samples). The
+    other weights change in one direction, so they decrease, by m' - m in total. An item that is neither a nor b can
+    only lose, and so can a, if it is not b. So only b can gain, at most m' <= s, since the record's weight there was at
+    least 0 before. Shares sum to 1, so the other items lose in total what b gains. Among losses with a given sum, the
+    sum of squares is greatest if one item bears all: s^2 + s^2. Equality holds if b has no other record, m' = s, and
+    one item bears the whole loss. QED. Lazy weights are such laws (:class:`curator.sample.reweighing.Reweighing`), with
+    s the bound on the total variation.
 
-    *On a grid.* A share is rounded down to a multiple of 1/``whole``, so that each of K items may change by a unit
-    more: by sqrt(2) s whole + sqrt(K) units together, :attr:`sensitivity`. All are whole numbers, and noise of standard
-    deviation sensitivity/mu, rounded, is post-processing of the Gaussian mechanism (Dong, Roth and Su 2022, Theorem
+    *On a grid.* A share is rounded down to a multiple of 1/``whole``, so each of K items may change by one unit more:
+    together by sqrt(2) s whole + sqrt(K) units, :attr:`sensitivity`. All are whole numbers, so rounded noise of
+    standard deviation sensitivity/mu is post-processing of the Gaussian mechanism (Dong, Roth and Su 2022, Theorem
     2.7).
 
-    *In floating point.* Weights come as doubles p in [0, 1], the largest is 1; they are taken down to multiples of
-    2^-62 and added up as integers, the same on every machine. By how much the law of these doubles is off is part of
-    ``bound``. The multiples of 2^-62 move either law by at most 2 n 2^-62/sum p in the L1 norm, n below 2^32 and
-    1/sum p, the largest weight, at most ``bound``: together by 2^-29 of the bound for half the change, and 2^-20 is
-    added.
+    *In floating point.* Weights are doubles p in [0, 1], the largest is 1. They are rounded down to multiples of 2^-62
+    and added up as integers, the same on every machine. ``bound`` includes the error of the law of these doubles.
+    Rounding to 2^-62 moves either law by at most 2 n 2^-62/sum p in the L1 norm, where n is below 2^32 and 1/sum p, the
+    largest weight, is at most ``bound``. For half the change this is together 2^-29 of the bound; 2^-20 is added.
 
-    mu is in [0.001, 30], K = ``items`` at most 4096, and ``bound``, above 0 and at most 1, is s with what floating
-    point adds to half the change.
+    mu is in [0.001, 30], and K = ``items`` is at most 4096. ``bound``, above 0 and at most 1, is s plus the
+    floating-point error of half the change.
     """
 
     mu: float
@@ -364,24 +363,24 @@ class NoisyShares(GaussianCentral[tuple[Indices, Floats], Indices]):
 
     @property
     def whole(self) -> int:
-        """How many units make 1: a power of two, public."""
+        """The number of units that make 1: a public power of two."""
         wanted = Fraction(FINENESS * self.items) / Fraction(self.bound)
         return min(1 << (-(-wanted.numerator // wanted.denominator) - 1).bit_length(), MOST_UNITS)
 
     @property
     def sensitivity(self) -> float:
-        """By how many units all shares together may change, in Euclidean norm, when a record is replaced."""
+        """The greatest change of all shares in Euclidean norm, in units, when a record is replaced."""
         return up(math.sqrt(2.0) * self.bound * (1.0 + _ROUNDED) * self.whole + math.sqrt(self.items), 8.0)
 
     def apply(self, values: Iterator[tuple[Indices, Floats]], source: RandomSource) -> Indices:
-        """Return the shares with noise, shape (items,): they may be negative or above ``whole``."""
+        """Return the shares with noise, shape (items,); they may be negative or above ``whole``."""
         return self.rounded(values) + whole_normals(up(self.sensitivity / self.mu), self.items, source)
 
     def rounded(self, values: Iterator[tuple[Indices, Floats]]) -> Indices:
-        """Return the shares, without noise: in units, rounded down, shape (items,).
+        """Return the shares without noise, in units, rounded down, shape (items,).
 
-        Values are an item and a weight in [0, 1] a person, up to 2^21 people a block. Items outside 0..items-1 have no
-        share; their weights count in the sum of all.
+        Values are an item and a weight in [0, 1] per person, with up to 2^21 people per block. Items outside
+        0..items-1 have no share, but their weights count in the total.
         """
         sums = np.zeros((2, self.items + 1), dtype=np.int64)
         for items, weights in values:
