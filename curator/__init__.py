@@ -1,1 +1,1 @@
-"""The curator: holds the records of the few who trust it and answers a fixed set of operations."""
+"""The curator: it holds the records of the few people who trust it and performs a fixed set of operations."""

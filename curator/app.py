@@ -31,7 +31,7 @@ from curator.contributions.collection import Collection, add_contributions
 from curator.curator import OBEYED, Curator
 
 PROMPT = 20.0  # seconds after which a request for a running operation is answered 202 ("ask again")
-WAITING = 64  # questions to a stream that wait for their turn, at most; further ones are to be asked again
+WAITING = 64  # maximum number of queued questions to a stream; clients must retry further ones
 
 RunName = Annotated[str, Path(pattern=RUN)]
 OperationId = Annotated[str, Path(pattern=r"^[0-9]{1,9}$")]
@@ -45,9 +45,9 @@ class CuratorInfo(Value):
 
 
 async def _announced(curator: Curator, opening: Opening, *, consumer: bool = False) -> Admitted:
-    """Take more than 4 KiB only from a consumer, or from the referee that the curator obeys.
+    """Accept more than 4 KiB only from a consumer, or from the referee that the curator obeys.
 
-    Until it obeys one, it takes 64 KiB from anybody.
+    Until it obeys a referee, it accepts 64 KiB from any client.
     """
     header = opening.headers.get(PROOF_HEADER.lower().encode())
     if header is None:
@@ -131,7 +131,7 @@ async def _read_of(run: str, request: Request, kind: str) -> Signed:
 
 
 def _add_operations(app: web.Service, curator: Curator, worker: Worker, watched: CountedCurator) -> None:
-    """Add operations: carried out one after the other, each once; one that takes long is asked for again."""
+    """Add operations: they run one after the other, each once; clients poll for the result of a long one."""
     running: dict[str, Future[Signed]] = {}
 
     @app.put(
@@ -150,14 +150,14 @@ def _add_operations(app: web.Service, curator: Curator, worker: Worker, watched:
                 raise BadMessage("the path and the message name different operations")
             return signed, *curator.admit(signed)
 
-        # Nobody but the referee may make others wait in the queue.
+        # Only the referee may make others wait in the queue.
         signed, wanted, operation = await run_in_threadpool(admitted)
         begin = partial(worker.submit, watched.perform, signed, wanted, operation)
         return await _promptly(running, signed.fingerprint(), begin)
 
 
 async def _promptly(jobs: dict[str, Future[Signed]], identity: str, begin: Callable[[], Future[Signed]]) -> Response:
-    """Return what a job gives, which is begun unless it runs, or that it is to be asked for again."""
+    """Return the result of a job, which is started unless it runs, or the answer that the client must ask again."""
     job = jobs.get(identity)
     if job is None:
         job = jobs[identity] = begin()
@@ -167,12 +167,12 @@ async def _promptly(jobs: dict[str, Future[Signed]], identity: str, begin: Calla
     except TimeoutError:
         if not job.done():
             return JSONResponse({"status": "running"}, 202, headers={"Retry-After": "0"})
-        release = job.result()  # it has ended meanwhile, or the time limit was its own
+        release = job.result()  # it has finished meanwhile, or raised its own TimeoutError
     return Response(release.raw(), media_type="application/json")
 
 
 def _add_stream(app: web.Service, curator: Curator, worker: Worker, watched: CountedCurator) -> None:
-    """Add consumers' questions: one after the other, behind operations; so many may wait."""
+    """Add consumers' questions: answered one after the other, after operations; at most WAITING are queued."""
     waiting: dict[str, Future[Signed]] = {}
 
     @app.put(
@@ -192,7 +192,7 @@ def _add_stream(app: web.Service, curator: Curator, worker: Worker, watched: Cou
 
 
 LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", "peer-misbehaved", "broken-ledger"})
-"""Problems that say that the ledger, or a witness of it, did not take an entry."""
+"""Problem types which say that the ledger, or a witness of it, did not accept an entry."""
 
 
 class CountedCurator:

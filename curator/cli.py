@@ -1,4 +1,4 @@
-"""``curator``: the command of whoever holds the private sample. It imports what it needs when it is run."""
+"""``curator``: the command for the holder of the private sample. It imports modules only when they are needed."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def serve_command(
 
 
 TOKEN = "TANDEM_CONTRIBUTION_TOKEN"  # noqa: S105 - the name of a variable
-"""Environment variable: what contributors must show, unless they have an invitation code, which stands there, too."""
+"""Environment variable with the token that contributors must show, or with a contributor's invitation code."""
 
 
 @app.command("collect")
@@ -423,7 +423,7 @@ def _witnesses(places: list[str] | None) -> list[Witness]:
     return [witness_at(place) for place in places or []]
 
 
-main = app  # of the entry point (tandem.commands)
+main = app  # for the entry point (tandem.commands)
 
 
 if __name__ == "__main__":

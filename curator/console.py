@@ -1,4 +1,4 @@
-"""The owner's console: a local page about a curator's state directory, private throughout, which only reads it."""
+"""The owner's console: a local, entirely private page about a curator's state directory, which it only reads."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def console_app(state: Path, rules: Rules) -> Service:
     pages = Pages(__name__.rpartition(".")[0], (("console", "/", "Console"),))
     app = page_app("Tandem curator's console", pages, rules)
     lock = threading.Lock()
-    known: dict[str, Any] = {"stamp": None}  # what was read last is read again only where a file has changed
+    known: dict[str, Any] = {"stamp": None}  # the last reading, repeated only if a file has changed
 
     def shown() -> dict[str, Any]:
         stamp = [_stamp(state / name) for name in (LEDGER, OWNERS, TIMES)]
@@ -56,7 +56,7 @@ def console_app(state: Path, rules: Rules) -> Service:
 
 
 def serve_console(state: Path, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM, on an address of this machine alone (BadInput); prints the one to open."""
+    """Serve until SIGINT or SIGTERM, on a loopback address only (else BadInput), and print the address to open."""
     check_loopback(host, port)
     console(look(state))
     serve_page(lambda rules: console_app(state, rules), COMMAND, host, port)
@@ -70,7 +70,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-WIDTH, HEIGHT = 640, 200  # of the histogram, in its own units
+WIDTH, HEIGHT = 640, 200  # size of the histogram, in its own units
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Charged:
 
 @dataclass(frozen=True)
 class Seen:
-    """All that the console shows."""
+    """The data that the console shows."""
 
     entries: int
     run: str
@@ -103,9 +103,9 @@ def look(state: Path) -> Seen:
     """Read a state directory.
 
     Raises:
-        BadInput: If it is no curator's state directory, or nothing is in its ledger yet.
+        BadInput: If it is no curator's state directory, or its ledger is still empty.
         BrokenLedger: If the ledger cannot be read, or an entry does not follow from the one before it.
-        BadData: If the owner's file does not hold what it must.
+        BadData: If the owner's file is invalid.
     """
     entries = _entries(state)
     about, missing = _about(state)
@@ -174,10 +174,10 @@ def _charges(
 
 
 def console(seen: Seen) -> dict[str, Any]:
-    """Return what the page shows of a state directory, by the names that its templates have.
+    """Return the values that the page shows, by their names in the templates.
 
     Raises:
-        BadData: If the owner's file does not hold what it must.
+        BadData: If the owner's file is invalid.
     """
     try:
         about, budget = seen.about, seen.budget

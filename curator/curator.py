@@ -1,9 +1,9 @@
-"""The curator: its own policy, its own accountant, its own ledger. Trusts nobody, the referee included.
+"""The curator, with its own policy, accountant and ledger. It trusts no other party, not even the referee.
 
-Every operation goes the way of the engine (:mod:`curator.engine`), to which the service adds what makes it
-binding: check the whole remaining budget, record the charge durably, run, store the result, release. All randomness of
-an operation is derived from the curator's durable secret and the operation's history, so work that a crash cut off is
-repeated bit for bit: there never is a second sample; a repeated request gets what was stored.
+The engine (:mod:`curator.engine`) carries out every operation. The service makes it binding: it checks the whole
+remaining budget, records the charge durably, runs the operation, stores the result, and releases it. All randomness of
+an operation is derived from the curator's durable secret and the operation's history. So work that a crash interrupted
+is repeated bit for bit, and there is never a second sample. A repeated request gets the stored result.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tandem.curator")
 RELEASE_UNIT = 1 / 16
-"""Seconds after which a release of real people leaves at the earliest; later, after this times a power of two."""
+"""Least delay in seconds of a release about real people; a longer delay is this times a power of two."""
 
 
 def planned_events(
@@ -65,9 +65,9 @@ def planned_events(
 
 
 def planned_by(scenario: ResolvedScenario, policy: CuratorPolicy) -> Sequence[Event]:
-    """Return all that a run of a resolved scenario may cost the curator's people: what the budget must hold.
+    """Return the events that a run of a resolved scenario may cost the curator's people; the budget must cover them.
 
-    Without a learner each round is a release that costs its share.
+    Without a learner, each round is a release that costs its share.
     """
     if policy.learner is None:
         private = scenario.curator.epsilon is not None
@@ -83,7 +83,7 @@ OBEYED = (
     "key back. For another referee start a curator with that referee's --referee-key; with a fresh --state, if a run "
     "has opened here, which is charged to its people as a further run"
 )
-"""Whose key a curator expects, and what to do where another one asks."""
+"""Whose key a curator expects, and the remedy if another key asks."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class SampleOrigin:
     """Where the people of a sample come from.
 
     Attributes:
-        account: They in the ledger over all runs; None where nobody is charged.
-        read: What was noted while their table was read.
-        fix: Called with the curator's ledger once all else is well: who contributed is fixed for the run.
+        account: Their account in the ledger over all runs; None if no people are charged.
+        read: Notes from reading their table.
+        fix: Called with the curator's ledger after all other checks, to fix for the run who contributed.
     """
 
     account: Account | None = None
@@ -105,29 +105,29 @@ _OF_NO_TABLE = SampleOrigin()
 
 
 class Curator:
-    """One curator with one sample and one budget; waits with its end until the weights are on disk.
+    """One curator with one sample and one budget; closing it waits until the weights are on disk.
 
-    A message that is none of the run's referee raises Forged or BadMessage, one about another run or configuration
-    ConfigurationMismatch; what the ledger cannot take at present CannotWrite: nothing is lost, it is to be sent again.
+    A message that is not from the run's referee raises Forged or BadMessage, one about another run or configuration
+    ConfigurationMismatch. CannotWrite means that the ledger cannot take an entry at present: nothing is lost; retry.
 
     Attributes:
         key, folder: Its public key, and its state directory.
-        referee: The key of the referee that it obeys; None until the first opens a run.
-        guarantee: What holds for every person in the sample and any behaviour of the referee.
+        referee: The key of the referee that it obeys; None until the first referee opens a run.
+        guarantee: The guarantee for every person in the sample, for any behaviour of the referee.
         consumers: The keys that may ask the stream that a run has opened.
 
     Args:
-        scenario: The resolved scenario that this curator has agreed to: its own section is its policy.
-        sample: The private sample, n records. Closed with the curator.
+        scenario: The resolved scenario that this curator has agreed to; its curator section is the policy.
+        sample: The private sample, n records. It is closed with the curator.
         seed: Public seed, for simulated people only.
-        origin: Where the people come from; by default of no table, and charged nothing.
+        origin: Where the people come from; by default from no table, and without charges.
 
     Raises:
         BrokenLedger: If its ledger is missing, cut off, edited, or older than its head.
         BudgetExceeded: If the rounds of the policy do not fit its budget, or its people have spent theirs in other
             runs.
-        BadScenario, BadData: If the policy and the sample do not fit together.
-        BadInput: If another process works on the state directory, or its budget belongs to another referee.
+        BadScenario, BadData: If the policy and the sample do not match.
+        BadInput: If another process uses the state directory, or its budget belongs to another referee.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Curator:
         return holder.referee
 
     def charges(self) -> tuple[float, int]:
-        """Return the share of the budget that is charged, and how many operations are: what its ledger says."""
+        """Return the charged share of the budget and the number of charged operations, according to the ledger."""
         if self._lock.acquire(blocking=False):
             try:
                 self._charges = self._budget.share(self._ledger.events), len(list(self._ledger))
@@ -218,9 +218,9 @@ class Curator:
         """Agree to a run and give it the budget; the same configuration again gets the same answer.
 
         Raises:
-            ConfigurationMismatch: If it asks of this curator anything else than its policy.
+            ConfigurationMismatch: If the request asks this curator for anything other than its policy.
             BudgetExceeded: If another run already has the budget, or its people have spent theirs in other runs.
-            Busy: If an operation is under way: everybody may read what is said here, and say it again.
+            Busy: If an operation is running; as others may read and replay this message, it does not wait.
         """
         configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self.referee, OBEYED))
         if configuration.referee != signed.key:
@@ -277,7 +277,7 @@ class Curator:
             self._lock.release()
 
     def _charged(self, digest: str) -> tuple[Spent | None, Head | None]:
-        """Charge the run to its people; of a refusal the referee learns no count of them, which the log has."""
+        """Charge the run to its people; a refusal tells the referee no number of people, only the log has it."""
         if self._account is None:
             return None, None
         try:
@@ -292,11 +292,11 @@ class Curator:
             ) from None
 
     def open_share(self, signed: Signed) -> Signed:
-        """Open this curator's part in the order of agents to a run's beacon; the same one again gets the same answer.
+        """Open this curator's share of the order of agents to a run's beacon; the same beacon gets the same answer.
 
         Raises:
             ConfigurationMismatch: If it names another run or configuration, or this curator has no share.
-            Conflict: If the share was opened to another beacon: who knows it could choose among them.
+            Conflict: If the share was opened to another beacon: a party that knows it could choose among beacons.
         """
         asked = RevealRequest.parse(verify(signed, RevealRequest.KIND, self.referee, OBEYED))
         shown = {"referee": signed.key, "run": asked.run, "digest": asked.digest}
@@ -316,24 +316,24 @@ class Curator:
         return self._journal.identity.sign(reveal.KIND, reveal.wire())
 
     def _share(self, digest: str) -> str | None:
-        """Return this curator's part in the order in which a run asks agents.
+        """Return this curator's share of the order in which a run asks agents; None for simulated people.
 
-        It is a pseudorandom function of the configuration, which holds the hash of the referee's part: who asks again
-        gets the same. A public seed has nothing to give.
+        It is a pseudorandom function of the configuration, which contains the hash of the referee's share, so a
+        repeated request gets the same share. A public seed has no secret to contribute.
         """
         if self._randomness.simulated:
             return None
         return self._randomness.derive("order", digest).words(4).tobytes().hex()
 
     def admit(self, signed: Signed) -> tuple[messages.Perform, Operation[Any]]:
-        """Check a request as far as that takes no work: who sent it, what it says, for which run."""
+        """Make the cheap checks of a request: its sender, its contents, and its run."""
         request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self.referee, OBEYED))
         operation = self._policy.read(request.operation)
         self._check_run(request)
         return request, operation
 
     def acknowledge(self, signed: Signed) -> None:
-        """Store that the run's referee has received this ledger as far as it says; the same again changes nothing."""
+        """Store up to which entry the run's referee has received this ledger; a repetition changes nothing."""
         received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self.referee, OBEYED))
         self._check_run(received)
         with self._lock:
@@ -356,21 +356,21 @@ class Curator:
 
         Raises:
             Conflict: If the id was used for another operation, or an earlier operation has not finished.
-            BudgetExceeded: If the operation does not fit into what is left; says spent, requested and budget.
-            RolledBack: If the ledger does not hold what the referee has seen of it.
+            BudgetExceeded: If the operation does not fit into the rest; states spent, requested and budget.
+            RolledBack: If the ledger lacks entries that the referee has seen.
             PolicyRefused: If the policy's rounds are used up, a hypothesis needs features that the records lack, or is
-                of a kind that a curator takes only if its own learner gives it; if memory does not suffice.
-            OperationFailed: If its code failed after the charge; says nothing about why.
+                of a kind that a curator accepts only from its own learner; or if memory does not suffice.
+            OperationFailed: If its code failed after the charge; does not state why.
         """
         return self.perform_admitted(signed, *self.admit(signed))
 
     def perform_admitted(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> Signed:
-        """Carry out an operation with what :meth:`admit` has returned of its request."""
+        """Carry out an operation, given what :meth:`admit` returned for its request."""
         with about_run(request.run), self._lock:
             try:
                 charge = self._once(signed, request, operation)
             finally:
-                self._journal.publish()  # charge and result at once, before anything leaves: a failure, too
+                self._journal.publish()  # charge and result (or failure) together, before any release
         release = messages.StoredRelease(
             run=request.run,
             digest=request.digest,
@@ -400,17 +400,17 @@ class Curator:
         return known
 
     def check_consumer(self, key: str) -> None:
-        """Refuse a key whose owner may not ask the stream (PolicyRefused)."""
+        """Raise PolicyRefused for a key that may not ask the stream."""
         if key not in self.consumers:
             raise errors.PolicyRefused(
                 f"key {key[:16]}... may not ask this curator's stream: its operator names who may, with --consumer-key"
             )
 
     def admit_point(self, signed: Signed) -> messages.PointQuestion:
-        """Check a consumer's question as far as that takes no work: who asks, and which curator.
+        """Make the cheap checks of a consumer's question: who asks, and which curator.
 
         Raises:
-            PolicyRefused: If its key is none of the consumers'.
+            PolicyRefused: If its key is not a consumer's.
             ConfigurationMismatch: If it is for another curator.
         """
         question = messages.PointQuestion.parse(verify(signed, messages.PointQuestion.KIND))
@@ -420,12 +420,12 @@ class Curator:
         return question
 
     def answer_point(self, signed: Signed, question: messages.PointQuestion) -> Signed:
-        """Answer a question that was admitted, once: the same point gets the stored answer (:mod:`curator.stream`).
+        """Answer an admitted question once: the same point gets the stored answer (:mod:`curator.stream`).
 
         Raises:
             NotFound: If the run has opened no stream.
             StreamUsedUp: If no further unstable answer, or question, was paid for; nothing is charged.
-            BadInput: If it is no point as records have them.
+            BadInput: If its values cannot be the features of a record.
         """
         holder = self._ledger.holder
         if holder is None:
@@ -455,13 +455,13 @@ class Curator:
             self._checkpoints.settle()
         began = time.monotonic()
         try:
-            # Keys and run names stay out of its randomness: a seeded run is the same run in every deployment.
+            # Keys and run names do not enter its randomness, so a seeded run is the same in every deployment.
             result = release_of(self._engine.run(number, operation, charge.event), charge.event)
             self._ledger.finish(number, result)
             log.info("operation %s (%s) is released", number, operation.kind)
             self._engine.advance()
         except BaseException:
-            # Memory may be ahead of the ledger now; only the ledger says what has happened.
+            # Memory may be ahead of the ledger now; only the ledger is authoritative.
             self._engine, self._stream = self._rebuilt(), None
             raise
         self._owner.keep(self._engine.workspace.reweighing, number)

@@ -1,4 +1,4 @@
-"""What becomes of an operation, in one order, for real people and for simulated ones: policy, history, workspace."""
+"""The steps of an operation, the same for real and for simulated people: policy, history, workspace."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from curator.sample.reweighing import Reweighing
 
 
 def check_features(operation: Operation[Any], dimension: int) -> None:
-    """Refuse an operation that looks at features which records lack."""
+    """Refuse an operation that needs features which records lack."""
     if operation.min_features > dimension:
         raise PolicyRefused(f"{operation.kind} needs {operation.min_features} features, records have {dimension}")
 
 
 @dataclass(frozen=True)
 class CuratorPolicy:
-    """What the curator agrees to do, for any referee: ``rounds`` of each of some kinds of ``operations`` at most.
+    """What the curator agrees to do for any referee: at most ``rounds`` operations of each kind in ``operations``.
 
     Attributes:
         n: Number of records.
-        learner: None where nothing is learned.
-        further: Operations of a kind that may be asked for beyond ``rounds``.
+        learner: None if nothing is learned.
+        further: Number of operations of a kind that are allowed beyond ``rounds``.
     """
 
     n: int
@@ -61,11 +61,11 @@ class CuratorPolicy:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> CuratorPolicy:
-        """Return the policy in a resolved scenario, which is for this private and this public sample.
+        """Return the policy in a resolved scenario for this private and this public sample.
 
         Raises:
             BadScenario: If the learner cannot learn from such samples.
-            BadData: If the sample has another size, or holds what is not a number.
+            BadData: If the sample has another size, or contains values that are not numbers.
         """
         if len(sample) != scenario.curator.n:
             raise BadData(f"the curator's policy is for n = {scenario.curator.n} records, found {len(sample)}")
@@ -94,7 +94,7 @@ class CuratorPolicy:
         operations = pattern_of(protocol, alone).kinds("curator")
         learner = None if section.learner is None else parse_learner(section.learner)
         if learner is not None:
-            if scenario.problem is None:  # otherwise each operation says which features its learner sees
+            if scenario.problem is None:  # otherwise each operation states which features its learner sees
                 for seen in sorted({task.features for task in scenario.tasks} or {dimension}):
                     learner.check(dtype, seen)
             if public_is_read:
@@ -108,7 +108,7 @@ class CuratorPolicy:
         return cls(n, kappa, eta, rounds, learner, name, operations, further)
 
     def most(self, kind: str) -> int:
-        """Return how many operations of a kind it carries out at most."""
+        """Return the maximum number of operations of a kind."""
         return self.rounds + self.further.get(kind, 0)
 
     def check_agreed(self, kind: str) -> None:
@@ -121,16 +121,16 @@ class CuratorPolicy:
             )
 
     def read(self, wire: Any) -> Operation[Any]:
-        """Return the operation that a message holds (JSON).
+        """Return the operation in a message (JSON).
 
         Raises:
-            PolicyRefused: If its hypothesis is of a kind that is taken only if the policy's own learner gives it, or if
-                the agreed protocol does not use it.
+            PolicyRefused: If its hypothesis is of a kind that is accepted only from the policy's own learner, or if the
+                agreed protocol does not use the operation.
             BadMessage: If it is no operation.
         """
         by_choice = frozenset() if self.learner is None else self.learner.by_choice
         for kind in sorted(hypothesis_kinds(wire) - ordinary_kinds() - by_choice):
-            # Before it is parsed: parsing is what this curator has not agreed to.
+            # Refused before it is parsed: this curator has not agreed to parse such hypotheses.
             raise PolicyRefused(f"this curator's learner gives no hypothesis of kind {kind!r}, so it takes none")
         operation = parse_operation(wire)
         self.check_agreed(operation.kind)
@@ -138,18 +138,18 @@ class CuratorPolicy:
 
 
 ENDING = (SystemExit, GeneratorExit, CancelledError)
-"""What is no Exception and may come out of an operation's code; a person's interrupt is none of these."""
+"""BaseExceptions that an operation's code may raise; KeyboardInterrupt is not among them."""
 LOGGER = logging.getLogger(__name__)
 
 
 @contextmanager
 def constant_failure(kind: str) -> Iterator[None]:
-    """Turn whatever an operation's code raises into one constant problem; log its type and its line, never its text.
+    """Convert any exception of an operation's code to OperationFailed; log its type and its line, never its text.
 
-    The text of an exception may quote a record, and which exception it is may depend on one. That there was a failure
-    cannot be hidden from whoever waits for a release; so no learner of ours fails for some samples and not for others,
-    unless its settings are to blame (:meth:`curator.learners.base.Learner.check`). What would end a thread is a failure
-    as well. The problem is an OperationFailed.
+    The text of an exception may quote a record, and its type may depend on one. The failure itself cannot be hidden
+    from the party that waits for a release. So no shipped learner fails on some samples and not on others, unless its
+    settings are the cause (:meth:`curator.learners.base.Learner.check`). An exception that would end a thread is also a
+    failure.
     """
     try:
         yield
@@ -164,7 +164,7 @@ def constant_failure(kind: str) -> Iterator[None]:
 
 
 _LOCK = threading.Lock()
-_SILENT: Counter[int] = Counter()  # how often each thread has been silenced
+_SILENT: Counter[int] = Counter()  # nesting depth of silence() in each thread
 _BEFORE: list[TextIO] = []
 
 
@@ -184,10 +184,10 @@ class _Filter(io.TextIOBase):
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Swallow all that this thread writes to the standard output and error, warnings included; other threads go on.
+    """Discard what this thread writes to standard output and error, warnings included; other threads are unaffected.
 
-    Code that is not Python and writes to the descriptors themselves is not stopped: no classifier of scikit-learn does,
-    unless it is given ``verbose``, which is refused (:mod:`common.learners.scikit`).
+    It does not stop non-Python code that writes to the file descriptors themselves. Classifiers of scikit-learn do this
+    only with ``verbose``, which is refused (:mod:`common.learners.scikit`).
     """
     own = threading.get_ident()
     with _LOCK:
@@ -206,16 +206,16 @@ def silence() -> Iterator[None]:
 
 
 def extended(lineage: str, number: str, operation: dict[str, Any]) -> str:
-    """Return the digest of an operation and of everything before it, whose digest is ``lineage`` ("" for nothing)."""
+    """Return the digest of an operation and its history, which has the digest ``lineage`` ("" for no history)."""
     return canonical.digest([lineage, number, operation])
 
 
 class OperationHistory:
     """Operations in the order in which they were entered; only the last one may still be unfinished.
 
-    ``lineages`` has, by number, a digest of an operation and of everything before it, ``counts`` how many of a kind
-    were entered. Randomness is derived from the lineage: the same operation after the same history is repeated bit for
-    bit, and never with the same noise after another history, should an old ledger be restored.
+    ``lineages`` maps a number to a digest of the operation and of everything before it; ``counts`` has the number of
+    entered operations of each kind. Randomness is derived from the lineage. So the same operation after the same
+    history is repeated bit for bit, and after another history, as when an old ledger is restored, it gets other noise.
     """
 
     def __init__(self) -> None:
@@ -227,8 +227,7 @@ class OperationHistory:
         """Enter an operation (JSON) and return its lineage; the last one may be entered again.
 
         Raises:
-            ValueError: If an earlier operation, or another one, has the number: it would get randomness that was used
-                already.
+            ValueError: If an earlier operation, or another one, has the number, since randomness would be reused.
         """
         known = self.lineages.get(number)
         if known is not None:
@@ -242,12 +241,12 @@ class OperationHistory:
 
 
 StoredWeights = tuple[int, list[AnyArray]]
-"""The weights as they were after the first so many reweighs: that number, and each shard's cumulative losses."""
+"""The weights after some number of reweighs: that number, and each shard's cumulative losses."""
 
 
 @dataclass
 class Workspace:
-    """The engine's own: its sample, the law of its weights, its learner, and what it released last."""
+    """The state of the engine: its sample, the law of its weights, its learner, and its last released hypothesis."""
 
     sample: Sample
     reweighing: Reweighing
@@ -284,10 +283,10 @@ class Workspace:
         HANDLERS[operation.kind]().check(operation, self.standing)
 
     def run(self, operation: Operation[R], event: Event, source: RandomSource) -> R:
-        """Carry out an operation by what an event pays for, and return what it releases; changes nothing here.
+        """Carry out an operation within what an event pays for, and return its release; does not change the state.
 
-        If its code asked for more than that, it raises :class:`~curator.mechanisms.access.Overdrawn`, even
-        if the code caught the error.
+        If its code asked for more, this raises :class:`~curator.mechanisms.access.Overdrawn`, even if the code caught
+        the error.
         """
         access = self.access(event, source)
         result: R = HANDLERS[operation.kind]().run(operation, access, self.standing)
@@ -299,7 +298,7 @@ class Workspace:
         return Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)
 
     def advance(self, operation: Operation[R], result: R) -> None:
-        """Go on to where an operation leads that released this: new weights, and a hypothesis to begin with."""
+        """Update the state after an operation with this release: its weights, and the hypothesis to start from."""
         if operation.reweighs_by is not None:
             self.reweighing.update(self.sample, operation.reweighs_by)
         learned = HANDLERS[operation.kind]().learned(result)
@@ -307,26 +306,26 @@ class Workspace:
             self.previous = learned
 
     def perform(self, operation: Operation[R], source: RandomSource) -> R:
-        """Run an operation by what it declares itself, and go on."""
+        """Run an operation within its own declared event, and update the state."""
         result = self.run(operation, self.event(operation), source)
         self.advance(operation, result)
         return result
 
 
 Past = tuple[str, dict[str, Any], dict[str, Any] | None]
-"""A past operation: its number, what it asked, and its result, with or without its event; None if it did not finish."""
+"""A past operation: its number, its request, and its result, with or without its event; None if it did not finish."""
 FindStored = Callable[[list[str]], StoredWeights | None]
-"""Finds stored weights: given the lineage of each finished reweigh, in order."""
+"""A function that finds stored weights, given the lineage of each finished reweigh in order."""
 
 
 class Engine:
     """A curator's work on its sample, one operation after the other.
 
     Args:
-        sample: Its people; their weights are set to what the past has made of them.
-        randomness: Secret where people are real. Each operation's randomness is derived from it by its lineage.
+        sample: Its people; their weights are set to those after ``past``.
+        randomness: Secret if people are real. Each operation's randomness is derived from it by its lineage.
         past: Operations so far, in order; only the last one may be unfinished.
-        stored: Where weights that the past led to may be found, instead of computing them again.
+        stored: Finds stored weights of the past, which then need not be computed again.
     """
 
     def __init__(
@@ -367,17 +366,17 @@ class Engine:
         return self._history.lineages[number]
 
     def access(self, number: str, event: Event) -> Access:
-        """Return once more what was charged for a finished operation, with the same randomness: the same is done again.
+        """Return a new access for a finished operation, with the same event and randomness, so that its work repeats.
 
-        For what stays behind such an operation, a stream's teachers. What is released then must be part of what the
-        event pays for.
+        It is for state that outlives the operation, such as a stream's teachers. The event must also pay for anything
+        that is released then.
         """
         return self.workspace.access(event, self._randomness.derive(self.lineage(number)))
 
     def admit(self, operation: Operation[Any], afford: Callable[[Event], None] = lambda event: None) -> Event:
-        """Check whether a further operation may be carried out, and return what it costs; changes nothing.
+        """Check whether a further operation may be carried out, and return its event; does not change the state.
 
-        ``afford`` raises if that is more than what is left.
+        ``afford`` raises if the event does not fit into the rest of the budget.
 
         Raises:
             PolicyRefused: If the agreed protocol does not use it, records lack features that it needs, the policy's
@@ -395,13 +394,13 @@ class Engine:
         return event
 
     def run(self, number: str, operation: Operation[R], event: Event) -> R:
-        """Carry out an operation that was admitted, under a number of its own; return what it releases.
+        """Carry out an admitted operation under a number of its own; return its release.
 
-        Until :meth:`advance` the engine takes no other. Should the operation fail, or not be stored, memory may be
-        ahead of what has happened: then this engine is of no use any more, and another one is built from the past.
+        Until :meth:`advance`, the engine accepts no other operation. If the operation fails, or is not stored, memory
+        may be ahead of the ledger. Then discard this engine and build another one from the past.
 
         Raises:
-            OperationFailed: If its code fails, or asks for more (:func:`constant_failure`).
+            OperationFailed: If its code fails, or asks for more than was charged (:func:`constant_failure`).
         """
         self._check_settled()
         lineage = self._history.enter(number, operation.wire())
@@ -412,11 +411,11 @@ class Engine:
         return result
 
     def advance(self) -> None:
-        """Go on from where the last operation has led: what it released is stored, where it has to be."""
+        """Allow the next operation; the caller has stored the last release, if that is required."""
         self._running = False
 
     def perform(self, number: str, operation: Operation[R]) -> R:
-        """Admit an operation, carry it out and go on: for simulated people, whose operations nobody charges."""
+        """Admit and carry out an operation, and advance: for simulated people, whose operations are not charged."""
         event = self.admit(operation)
         result = self.run(number, operation, event)
         self.advance()

@@ -1,7 +1,7 @@
-"""From a fitted classifier of scikit-learn to a hypothesis: a constant, a half-space, trees, or else a small graph.
+"""Conversion of a fitted classifier of scikit-learn to a hypothesis: a constant, a half-space, trees, or a small graph.
 
-What writes into a graph takes it, a fitted binary classifier and the name of a matrix of features, and returns the name
-of a column.
+Functions that write into a graph take the graph, a fitted binary classifier and the name of a matrix of features, and
+return the name of a column.
 """
 
 import base64
@@ -18,18 +18,18 @@ from curator.exported_trees import forest_of
 
 
 class Unwritable(ValueError):
-    """A class or a setting that cannot be written down; never leaves this party as such."""
+    """A class or a setting that cannot be exported; other parties never see this exception as such."""
 
 
 def as_hypothesis(model: Any, example: AnyArray) -> Hypothesis:
-    """Write a fitted binary classifier (classes -1 and +1) down as data.
+    """Export a fitted binary classifier (classes -1 and +1) as data.
 
     Args:
-        model: Fitted.
-        example: Shape (1, d): where to read off the constant of a sum of trees.
+        model: The fitted classifier.
+        example: A point, shape (1, d), at which the constant of a sum of trees is determined.
 
     Raises:
-        ValueError: If there is no way to write it down, or the result is too large; says why.
+        ValueError: If it cannot be exported, or the result is too large; states why.
     """
     if type(model).__name__ == "DummyClassifier":
         return Constant(label=1 if model.predict(example)[0] > 0 else -1)
@@ -48,7 +48,7 @@ class GraphWriter(GraphBuilder):
     """A graph under construction. Numbers are doubles: the models were fitted in double precision.
 
     Attributes:
-        features: Name of the features, a double matrix with one row a person.
+        features: Name of the features, a double matrix with one row per person.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -67,7 +67,7 @@ class GraphWriter(GraphBuilder):
         return self("Mul", matrix, matrix)
 
     def column(self, value: float) -> str:
-        """Return a column that holds a number in every row."""
+        """Return a column with the same number in every row."""
         first = self.columns(self.features, [0])
         return self("Where", self("Equal", first, first), float(value), float(value))
 
@@ -97,7 +97,7 @@ class GraphWriter(GraphBuilder):
         return self("MatMul", self.join(columns), (shares / shares.sum()).reshape(-1, 1))
 
     def finish(self, margin: str) -> bytes:
-        """Return the model whose label is 1 where ``margin``, a column, is positive, and -1 elsewhere."""
+        """Return the model with label 1 where the column ``margin`` is positive, and -1 elsewhere."""
         inputs = [self("Greater", margin, 0.0), self.constant(1), self.constant(-1)]
         self.nodes.append(self.helper.make_node("Where", inputs, ["label"]))
         features, label = ("x", FLOAT, ["rows", self._dimension]), ("label", INT64, ["rows", 1])
@@ -105,7 +105,7 @@ class GraphWriter(GraphBuilder):
 
 
 def _inner(graph: GraphWriter, model: Any, matrix: str) -> tuple[Any, str] | None:
-    """Return the classifier whose decision and probability a classifier gives as its own, and what that one sees."""
+    """Return the classifier to which a classifier delegates its decision and probability, and the input of that one."""
     match type(model).__name__:
         case "SelfTrainingClassifier" | "FixedThresholdClassifier" | "TunedThresholdClassifierCV":
             return model.estimator_, matrix
@@ -149,7 +149,7 @@ _SIGMOIDS = {
     "LogisticRegression", "LogisticRegressionCV", "LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis",
     "AdaBoostClassifier", "HistGradientBoostingClassifier",
 }  # fmt: skip
-"""Classifiers of which the probability is the sigmoid of the decision function."""
+"""Classifiers whose probability is the sigmoid of the decision function."""
 
 
 def probability(graph: GraphWriter, model: Any, matrix: str) -> str:
@@ -200,16 +200,16 @@ def probability(graph: GraphWriter, model: Any, matrix: str) -> str:
 
 
 def response(graph: GraphWriter, model: Any, matrix: str) -> tuple[str, float]:
-    """Write ``decision_function`` if there is one, else the probability; also return where it says yes: 0 or 1/2."""
+    """Write ``decision_function`` if there is one, else the probability; also return its threshold, 0 or 1/2."""
     if hasattr(model, "decision_function"):
         return decision(graph, model, matrix), 0.0
     return probability(graph, model, matrix), 0.5
 
 
 def margin(graph: GraphWriter, model: Any, matrix: str) -> str:
-    """Write a column that is positive where ``predict`` gives the greater class.
+    """Write a column that is positive where ``predict`` returns the greater class.
 
-    That is by the sign of the decision or by the greater probability, but for the classes named here.
+    Except for the classes named here, it is based on the sign of the decision or on the greater probability.
     """
     match type(model).__name__:
         case "GaussianProcessClassifier":
@@ -240,7 +240,7 @@ def margin(graph: GraphWriter, model: Any, matrix: str) -> str:
 
 
 def prediction(graph: GraphWriter, model: Any, matrix: str) -> str:
-    """Write ``predict``: the classes, as numbers."""
+    """Write ``predict``, with the classes as numbers."""
     lesser, greater = (float(label) for label in (model.classes_[0], model.classes_[-1]))
     return graph("Where", graph("Greater", margin(graph, model, matrix), 0.0), greater, lesser)
 
@@ -323,11 +323,11 @@ def _bagged(graph: GraphWriter, model: Any, matrix: str) -> str:
 
 
 MAX_DIFFERENCES = 1 << 17
-"""Above so many products of points and features, Euclidean distances come from one matrix product."""
+"""Number of points times features above which Euclidean distances are computed by one matrix product."""
 
 
 def squared(graph: GraphWriter, matrix: str, points: Any) -> str:
-    """Write squared Euclidean distances to points: exactly as by definition, unless that would be much work."""
+    """Write squared Euclidean distances to points, by the definition unless that would be too much work."""
     points = np.asarray(points, dtype=np.float64)
     if points.size <= MAX_DIFFERENCES:
         return powers(graph, matrix, points, 2.0)
@@ -337,7 +337,7 @@ def squared(graph: GraphWriter, matrix: str, points: Any) -> str:
 
 
 def powers(graph: GraphWriter, matrix: str, points: Floats, power: float) -> str:
-    """Write the sum over features of |x_j - t_j|^p (for infinite p the greatest |x_j - t_j|), a column a point t."""
+    """Write the sum over features of |x_j - t_j|^p (for infinite p the greatest |x_j - t_j|), a column per point t."""
     total = ""
     for feature, column in enumerate(points.T):
         apart = graph("Sub", graph.columns(matrix, np.array([feature])), column)
@@ -360,7 +360,7 @@ def _distances(graph: GraphWriter, matrix: str, metric: str, parameters: Any, po
 
 
 def _weigh(graph: GraphWriter, distances: str, weights: Any, counted: str | None) -> str:
-    """Return each neighbour's weight: 1, or one over its distance; those at distance 0 push all others aside."""
+    """Return each neighbour's weight: 1, or one over its distance; if any are at distance 0, only those count."""
     if weights in (None, "uniform"):
         return counted or graph.indicator(graph("GreaterOrEqual", distances, 0.0))
     if weights != "distance":
@@ -376,7 +376,7 @@ def _share(graph: GraphWriter, weights: str, positive: str) -> str:
 
 
 def _nearest(graph: GraphWriter, model: Any, matrix: str) -> str:
-    # The points have no public name in scikit-learn; the agreement on the draws guards this.
+    # The points have no public name in scikit-learn; the agreement test on the draws guards against changes.
     distances = _distances(graph, matrix, model.effective_metric_, model.effective_metric_params_, model._fit_X)
     near, places = graph.several("TopK", 2, distances, np.array([model.n_neighbors]), axis=1, largest=0, sorted=1)
     positive = graph("Gather", model._y.ravel().astype(np.float64), places, axis=0)
@@ -389,7 +389,7 @@ def _within(graph: GraphWriter, model: Any, matrix: str) -> str:
     weights = _weigh(graph, distances, model.weights, counted)
     votes = graph("MatMul", weights, model._y.reshape(-1, 1).astype(np.float64))
     total = graph.sum(weights)
-    # Nobody around: scikit-learn gives the outlier's label, or fails where none is set; then it is the lesser class.
+    # No neighbours: scikit-learn gives the outlier's label, or fails if none is set; then it is the lesser class.
     alone = 0.0 if model.outlier_label_ is None else float(model.outlier_label_[0] == model.classes_[1])
     return graph("Where", graph("Greater", total, 0.0), graph("Div", votes, total), alone)
 
@@ -447,7 +447,7 @@ def _calibrated(graph: GraphWriter, model: Any, matrix: str) -> str:
     if model.method == "sigmoid":
         return graph("Sigmoid", graph("Sub", graph("Mul", value, -float(calibrator.a_)), float(calibrator.b_)))
     if model.method == "isotonic":
-        # A polygon through the thresholds, constant outside, as a sum of ramps.
+        # Linear interpolation between the thresholds, constant outside, as a sum of ramps.
         places, heights = np.asarray(calibrator.X_thresholds_), np.asarray(calibrator.y_thresholds_)
         if len(places) == 1:
             return graph.column(float(heights[0]))
@@ -465,7 +465,7 @@ def _calibrated(graph: GraphWriter, model: Any, matrix: str) -> str:
 def _code(graph: GraphWriter, model: Any, matrix: str) -> str:
     answers = []
     for column, inner in zip(model.code_book_.T, model.estimators_, strict=True):
-        # A column of the code with one value only was learned as that constant.
+        # A column of the code with a single value was learned as that constant.
         constant = float(column[0] > 0) if column[0] == column[1] else None
         answers.append(response(graph, inner, matrix)[0] if constant is None else graph.column(constant))
     apart = powers(graph, graph.join(answers), model.code_book_, 2.0)
@@ -483,6 +483,6 @@ def _threshold(graph: GraphWriter, model: Any, matrix: str) -> str:
         threshold = (0.5 if method == "predict_proba" else 0.0) if threshold == "auto" else threshold
     if getattr(model, "pos_label", None) not in (None, model.classes_[1]):
         raise Unwritable("a positive label other than 1")
-    # At the threshold the answer is yes.
+    # At the threshold the prediction is the greater class.
     above = graph("GreaterOrEqual", column(graph, model.estimator_, matrix), float(threshold))
     return graph.indicator(above)

@@ -1,4 +1,4 @@
-"""From a fitted classifier of scikit-learn that is made of trees to these trees, as data."""
+"""Conversion of a fitted classifier of scikit-learn that consists of trees to these trees, as data."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from common.local.hypotheses.rules import LEAF, Trees
 def forest_of(model: Any, example: AnyArray) -> Trees | None:
     """Return the trees of a fitted binary classifier, whose sum is positive where it predicts its greater class.
 
-    None if it is not made of trees. ``example``, shape (1, d): where to read off the constant of a sum of trees.
+    Returns None if it has no trees. The constant of a sum of trees is determined at ``example``, shape (1, d).
     """
     match type(model).__name__:
         case "DecisionTreeClassifier" | "ExtraTreeClassifier":
@@ -28,13 +28,13 @@ def forest_of(model: Any, example: AnyArray) -> Trees | None:
             rate = float(model.learning_rate)
             return _summed(model, [_scaled(_leaves(tree), rate) for tree in model.estimators_[:, 0]], example)
         case "HistGradientBoostingClassifier":
-            # The fitted trees have no public name in scikit-learn; the agreement on the draws guards this.
+            # The fitted trees have no public name in scikit-learn; the agreement test on the draws guards this.
             return _summed(model, [_boosted(stage[0].nodes) for stage in model._predictors], example)
     return None
 
 
 _Tree = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
-"""One tree: feature, threshold or value, left, right; children counted from its root."""
+"""One tree: feature, threshold or value, left and right child; children are numbered from its root."""
 
 
 def _leaves(tree: Any, features: AnyArray | None = None, values: Floats | None = None) -> _Tree:

@@ -1,9 +1,9 @@
-"""The curator's ledger: what was charged is on disk before anything runs; what was computed, before anything leaves.
+"""The curator's ledger: a charge is on disk before its operation runs, and a result before it is released.
 
-Entries of the journal: ``open`` gives the budget to a run, ``charge`` holds the referee's signed request and its event,
-``result`` what was released, ``acknowledgement`` that the referee received the last of it; ``answer`` a consumer's
-signed question to a stream and its label; ``share`` to which beacon the curator has opened its share of the order.
-Everything else follows from them, in memory.
+Entries of the journal: ``open`` gives the budget to a run; ``charge`` has the referee's signed request and its event;
+``result`` has the release; ``acknowledgement`` records that the referee received the ledger so far; ``answer`` has a
+consumer's signed question to a stream and its label; ``share`` names the beacon to which the curator has opened its
+share of the order. All other state is derived from them in memory.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ ANSWER = "answer"
 
 @dataclass
 class ChargedOperation:
-    """One operation in the order it was charged.
+    """One charged operation; operations are in the order of their charges.
 
     Attributes:
-        operation: The JSON form of what it asks for, all defaults filled in: an operation's randomness is derived from
-            it.
-        entries: How long the ledger was when the result was in it.
+        operation: The JSON form of the request with all defaults filled in; its randomness is derived from it.
+        entries: The ledger's length just after the result.
     """
 
     request: Signed
@@ -57,7 +56,7 @@ class ChargedOperation:
 
 
 class StreamAnswer(NamedTuple):
-    """A point that was asked of a stream, and its label; None: the teachers did not agree enough."""
+    """A point that a consumer asked a stream about, and its label; None if the teachers did not agree enough."""
 
     point: tuple[float, ...]
     label: int | None
@@ -66,7 +65,7 @@ class StreamAnswer(NamedTuple):
 class Holder(Value):
     """The run that holds the budget, the digests of its configuration and policy, and the referee that opened it.
 
-    ``spent`` is what the data set's people have spent over all runs, this one included; None where nobody counts.
+    ``spent`` is what the data set's people have spent over all runs, this one included; None if that is not counted.
     ``people`` is the head of the ledger of people after that charge.
     """
 
@@ -79,11 +78,11 @@ class Holder(Value):
 
 
 class Ledger:
-    """Charges and results of the one run that holds the curator's budget. Each line is on disk before it is here.
+    """Charges and results of the one run that holds the curator's budget; entries are on disk before in memory.
 
     Attributes:
         acknowledged: How many entries the referee has countersigned after its last request; 0 if none.
-        beacon: The value of the beacon to which the curator's share of the order was opened; None while it is not.
+        beacon: The value of the beacon to which the curator's share of the order was opened; None before that.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -112,11 +111,11 @@ class Ledger:
     def open_run(self, holder: Holder) -> None:
         body = holder.wire()
         if holder.people is None:
-            del body["people"]  # as it was before there was any: a seeded run stays the same
+            del body["people"]  # the form without it, so that a seeded run stays the same
         self._append(OPEN, body)
 
     def charge(self, request: Signed, operation: dict[str, Any], event: Event) -> ChargedOperation:
-        """Record a charge, durably first; return it."""
+        """Record a charge durably, and return it."""
         self._append(CHARGE, {"request": request.wire(), "operation": operation, "event": event.wire()})
         return next(reversed(self._charges.values()))
 
@@ -124,16 +123,16 @@ class Ledger:
         self._append(RESULT, {"operation_id": operation_id, "result": result})
 
     def answer(self, signed: Signed, label: int | None) -> None:
-        """Store the label with which a stream answers a question, durably first."""
+        """Durably store a stream's label for a question."""
         self._append(ANSWER, {"request": signed.wire(), "label": label})
 
     def acknowledge(self, signed: Signed) -> None:
-        """Store the referee's acknowledgement, durably first; one that says no more than another is left out."""
+        """Durably store the referee's acknowledgement, unless an earlier one already covers as many entries."""
         if Acknowledgement.parse(signed.message).seen.entries > self.acknowledged:
             self._append(ACKNOWLEDGEMENT, {"acknowledgement": signed.wire()})
 
     def open_share(self, beacon: str, signed: Signed) -> None:
-        """Note to which beacon the share of the order is opened, durably first; the request is kept with it."""
+        """Durably record the beacon to which the share of the order is opened, with the request."""
         self._append(SHARE, {"beacon": beacon, "request": signed.wire()})
 
     def opening(self) -> Extension:
@@ -171,7 +170,7 @@ class Ledger:
 
 
 def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, Any]:
-    """Check a ledger against its head and its witnesses; return how far it goes."""
+    """Verify a ledger against its head and its witnesses; return its extent."""
     chain = _chain(state)
     identity = Identity.load_or_create(state / KEY)
     if not (state / HEAD).exists():
@@ -187,13 +186,13 @@ def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, A
 
 
 def _heads(state: Path, key: str, witnesses: Sequence[Witness]) -> list[tuple[str, Head | None]]:
-    """Return what a ledger's head and its witnesses have seen of it, and who that is."""
+    """Return the heads of a ledger that its head file and its witnesses have, each with its origin."""
     beside = [(f"the file {state / HEAD}", read_head(state / HEAD, key))] if (state / HEAD).exists() else []
     return [*beside, *((f"the witness {witness.place}", last_head(witness)) for witness in witnesses)]
 
 
 def listed(state: Path) -> list[dict[str, Any]]:
-    """Return the entries of a ledger whose chain holds, oldest first, each in a few words; no hypothesis is shown."""
+    """Return short descriptions of the entries of a ledger with a valid chain, oldest first, without hypotheses."""
     numbered = _chain(state).numbered()
     return [{"entry": number, "kind": entry.kind, **_words(entry)} for number, entry in numbered]
 
@@ -226,40 +225,41 @@ def _words(entry: Entry) -> dict[str, Any]:
 
 _CONTRIBUTED = frozenset({VERSION_TABLE, "invited", "kept", "withdrawn"})  # tables of the databases
 BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
-"""Files without which a ledger is of no use; those that there are go with it. Weights are computed again."""
+"""Files without which a ledger is useless; those that exist are copied with it. Weights are computed again."""
 CONTRIBUTIONS = "contributions"  # directory of what people contributed
 SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "offer.json", "hpke.key", "token"))
-"""What is in it. It goes with the ledger once the run has begun: until then a copy could bring back what is withdrawn.
+"""Its files. They are copied with the ledger only after the run has begun: an earlier copy could restore what people
+withdrew later.
 """
 
 
 def backup(state: Path, copy: Path) -> Head:
-    """Copy a curator's ledger and keys, also while it is at work; return the copy's head (BadInput: there is none)."""
-    _chain(state)  # which can be read
+    """Copy a curator's ledger and keys, also while it runs; return the copy's head. BadInput if there is no ledger."""
+    _chain(state)  # raises if it cannot be read
     place_for_copy(copy)
     _take(state, copy, LEDGER)
     chain = Chain(copy / LEDGER)
     begun = any(entry.kind == SAMPLE for entry in chain.entries)
-    for name in (*BESIDE, *(SEALED if begun else ())):  # what has begun is changed no more
+    for name in (*BESIDE, *(SEALED if begun else ())):  # contributions do not change after the run has begun
         _take(state, copy, name)
     return _write_head(copy, chain.head())
 
 
 def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close: bool = False) -> Head:
-    """Put a copy in the place of a ledger that was lost; return its head.
+    """Replace a lost ledger by a copy; return its head.
 
-    The copy is taken as it is only where it is shown to be the newest: its head is the one beside the lost ledger, and
-    the one of every witness that it has had. Otherwise something may have been released that it does not know of.
+    The copy is accepted unchanged only if it is shown to be the newest: its head equals the one beside the lost ledger
+    and the one of every witness that it had. Otherwise there may have been releases that are not in the copy.
 
     Args:
-        state: The state directory: one that does not exist, is empty, or is the one that was copied, whose ledger, if
-            there is one, is kept as ``ledger.jsonl.replaced``.
-        close: Take a copy also if it is not shown to be the newest, and count the whole budget as spent: what was
-            released may be asked for again, nothing more.
+        state: The state directory: one that does not exist, is empty, or is the one that was copied. If it has a
+            ledger, that is kept as ``ledger.jsonl.replaced``.
+        close: Accept a copy even if it is not shown to be the newest, and count the whole budget as spent. Earlier
+            releases may then be requested again, but nothing more.
 
     Raises:
-        BrokenLedger: If the copy is not shown to be the newest, and is not to be closed; nothing was changed.
-        BadInput: If another process works on the directory, it holds anything else, or the copy is none.
+        BrokenLedger: If the copy is not shown to be the newest, and ``close`` is not set; nothing was changed.
+        BadInput: If another process uses the directory, it contains anything else, or ``copy`` is no copy.
     """
     if not len(Chain(copy / LEDGER)) or not (copy / KEY).exists():
         raise BadInput(f"{copy} is no copy of a curator's ledger: give a directory that curator backup has made")
@@ -268,8 +268,8 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
     with closing(hold(state)):
         doubt = _checked_doubt(copy, state, witnesses, close=close)
         copied = state / f"{LEDGER}.copied"
-        write_durably(copied, (copy / LEDGER).read_bytes(), mode=0o600)  # the old one stays until this one is whole
-        if doubt:  # before it can be taken for the ledger
+        write_durably(copied, (copy / LEDGER).read_bytes(), mode=0o600)  # the old one stays until this one is complete
+        if doubt:  # before the file can be used as the ledger
             Chain(copied).append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
         if (state / LEDGER).exists():
             (state / LEDGER).replace(_unused(state / f"{LEDGER}.replaced"))
@@ -283,7 +283,7 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
 
 
 def _unused(path: Path) -> Path:
-    """Return a path, or one with a number behind its name, at which nothing lies: what was kept before stays."""
+    """Return the path, or one with a number appended, at which no file exists, so that earlier files are kept."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
     return next(each for each in numbered if not each.exists()) if path.exists() else path
 
@@ -304,7 +304,7 @@ def _check_place(copy: Path, state: Path) -> None:
     try:
         other = KEY in found and durable_key(state / KEY) != durable_key(copy / KEY)
     except BadInput:
-        other = False  # a key that was damaged is put back, too
+        other = False  # a damaged key is also restored
     if other:
         raise BadInput(
             f"{state} has the key of another party: nothing was put there; name the directory that was copied, or a "
@@ -313,7 +313,7 @@ def _check_place(copy: Path, state: Path) -> None:
 
 
 def _checked_doubt(copy: Path, state: Path, witnesses: Sequence[Witness], *, close: bool) -> str | None:
-    """Return why a copy may not be the newest, None if it is shown to be; refuse it if it is not to be closed."""
+    """Return why a copy may not be the newest, or None if it is; raise BrokenLedger if in doubt without ``close``."""
     doubt = _doubt(Chain(copy / LEDGER), Identity.load_or_create(copy / KEY), state, witnesses)
     if doubt and not close:
         raise BrokenLedger(
@@ -356,9 +356,9 @@ def _write_head(folder: Path, head: Head) -> Head:
 
 
 def check_copy(copy: Path) -> None:
-    """Refuse (BadData) what is no copy's files and nothing else: none runs code, is a link, or is too large."""
+    """Raise BadData unless the directory has only files of a copy: none may run code, be a link, or be too large."""
     if not files.present(copy, LEDGER) or not files.present(copy, KEY):
-        return  # nothing to be put back, as :func:`restore` says
+        return  # there is nothing to restore, as :func:`restore` reports
     for name in (*BESIDE, *SEALED[1:]):
         if name == KEY or files.present(copy, name):
             files.read(Path(name), files.KEY, copy)

@@ -1,4 +1,4 @@
-"""How the curator carries out each operation: an event declared before it runs, and the work itself."""
+"""Handlers of the curator's operations: each declares its event before it runs, and does the work."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -30,13 +30,13 @@ Kind = TypeVar("Kind", bound=Operation[Any])
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the curator stands before an operation: all that is public, and nothing of a record.
+    """The curator's public state before an operation, without any record.
 
     Attributes:
-        people, dimension, dtype: Of the sample: n, d, and the type of the features.
-        tv_bound: Bound on the total variation between the present mu and that of a neighbouring sample.
-        previous: The hypothesis that was released last.
-        check_room: Refuses a reweigh for whose counts there is no memory.
+        people, dimension, dtype: n, d, and the type of the features of the sample.
+        tv_bound: Bound on the total variation between the current mu and that of a neighbouring sample.
+        previous: The last released hypothesis.
+        check_room: Refuses a reweigh if there is not enough memory for its counts.
     """
 
     people: int
@@ -50,29 +50,29 @@ class Standing:
 
 
 class OperationHandler(ABC, Generic[Kind, R]):
-    """How the curator carries out one kind of operation.
+    """A handler of one kind of operation.
 
-    A handler holds no sample: it works through an :class:`~curator.mechanisms.access.Access`, which pays for what
-    :meth:`event` declared. Weights are changed by the engine, for operations with a ``reweighs_by``.
+    A handler holds no sample. It works through an :class:`~curator.mechanisms.access.Access`, which pays for what
+    :meth:`event` declared. The engine changes the weights for operations with a ``reweighs_by``.
     """
 
     @abstractmethod
     def event(self, operation: Kind, standing: Standing) -> Event:
-        """Declare what the operation costs, from public numbers alone."""
+        """Return the event that the operation costs, from public numbers alone."""
 
     def check(self, operation: Kind, standing: Standing) -> None:
-        """Refuse what could not be carried out here, before anything is charged or changed.
+        """Refuse an operation that cannot be carried out here, before anything is charged or changed.
 
         Raises:
-            PolicyRefused: Saying what is missing.
+            PolicyRefused: With what is missing.
         """
 
     @abstractmethod
     def run(self, operation: Kind, access: Access, standing: Standing) -> R:
-        """Carry it out by what was charged, and return what is released."""
+        """Carry it out within what was charged, and return the release."""
 
     def learned(self, result: R) -> Hypothesis | None:
-        """Return the hypothesis that later rounds begin with, if this result has one."""
+        """Return the hypothesis that later rounds start from, if this result has one."""
         return None
 
 
@@ -88,7 +88,7 @@ HANDLERS: Registry[type[OperationHandler[Any, Any]]] = Registry("operation", __n
 
 @HANDLERS.register("count")
 class CountHandler(ReleasingHandler[ops.Count, ops.ReleasedCount]):
-    """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, weights or not."""
+    """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, regardless of weights."""
 
     def run(self, operation: ops.Count, access: Access, standing: Standing) -> ops.ReleasedCount:
         def bits(records: Records) -> AnyArray:
@@ -100,7 +100,7 @@ class CountHandler(ReleasingHandler[ops.Count, ops.ReleasedCount]):
 
 @HANDLERS.register("select")
 class SelectHandler(ReleasingHandler[ops.Select, ops.SelectedFeature]):
-    """The exponential mechanism (:class:`~curator.mechanisms.selection.MostFrequent`) on the sample, weights or not."""
+    """The exponential mechanism (:class:`~curator.mechanisms.selection.MostFrequent`) on the unweighted sample."""
 
     def run(self, operation: ops.Select, access: Access, standing: Standing) -> ops.SelectedFeature:
         columns = slice(operation.first, operation.first + operation.count)
@@ -112,7 +112,7 @@ class SelectHandler(ReleasingHandler[ops.Select, ops.SelectedFeature]):
 
 @HANDLERS.register("head")
 class HeadHandler(ReleasingHandler[ops.HeadList, ops.CountedHead]):
-    """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.counts.NoisyHead`."""
+    """Noisy histograms of even places and of odd ones: :class:`curator.mechanisms.counts.NoisyHead`."""
 
     def check(self, operation: ops.HeadList, standing: Standing) -> None:
         if standing.people < 2:
@@ -131,8 +131,8 @@ class HeadHandler(ReleasingHandler[ops.HeadList, ops.CountedHead]):
 class ReweighHandler(OperationHandler[Any, ops.Reweighed]):
     """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])", which the engine carries out.
 
-    Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
-    also if this curator never released the hypothesis (docs/corrections.md, "Arbitrary reweigh hypotheses").
+    Nothing is released, so nothing is charged. Weights are functions of the record and of public messages only, even if
+    this curator never released the hypothesis (docs/corrections.md, "Arbitrary reweigh hypotheses").
     """
 
     def event(self, operation: Any, standing: Standing) -> Event:
@@ -155,7 +155,7 @@ class MarginsHandler(OperationHandler[ops.Margins, ops.NoisyMargins]):
     def run(self, operation: ops.Margins, access: Access, standing: Standing) -> ops.NoisyMargins:
         cells = operation.cells
 
-        def items(records: Records) -> Indices:  # of this package, so it is given blocks
+        def items(records: Records) -> Indices:  # defined in this package, so it gets blocks
             return cells.items_of(records)
 
         shares, whole = access.shares(operation.mu, cells.items, items)
@@ -164,7 +164,7 @@ class MarginsHandler(OperationHandler[ops.Margins, ops.NoisyMargins]):
 
 @HANDLERS.register("learn")
 class LearnHandler(OperationHandler[ops.Learn, ops.Learned]):
-    """Algorithm 2 of Kohen & Sheffet, "apply M to draws from mu^t"; costs what the learner declares at s_t."""
+    """Algorithm 2 of Kohen & Sheffet, "apply M to draws from mu^t"; costs the learner's event at s_t."""
 
     def event(self, operation: ops.Learn, standing: Standing) -> Event:
         return _learner_of(standing).event(standing.tv_bound)
@@ -200,9 +200,9 @@ def _learner_of(standing: Standing) -> Learner:
 class LabelHandler(OperationHandler[ops.LabelPoints, ops.Labelled]):
     """Algorithm 2 and, with ``transfer``, Algorithm 3 of Bassily, Thakkar and Thakurta (2018), on the sample itself.
 
-    What it costs follows from the learner's settings and the number of points alone: exact Gaussian releases for GNMax,
-    which add up over operations; one (epsilon, delta)-DP release for the sparse vector, whose one sequence must be
-    asked for at once. Teachers are trained again for each operation: they are functions of their chunks and of seeds.
+    The cost depends only on the learner's settings and the number of points. GNMax costs exact Gaussian releases, which
+    add up over operations. The sparse vector costs one (epsilon, delta)-DP release, and its one sequence must be
+    requested at once. Teachers are trained again for each operation; they are functions of their chunks and of seeds.
     """
 
     def event(self, operation: ops.LabelPoints, standing: Standing) -> Event:

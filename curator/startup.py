@@ -1,4 +1,4 @@
-"""Open a curator on a scenario: claim its state directory, bring its people to their place, check its budget."""
+"""Open a curator for a scenario: claim its state directory, load or draw its people, and check its budget."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def open_curator(
     """Return the curator of a resolved scenario.
 
     Raises:
-        BadScenario: If the sample, or the learner's work on it, does not fit into memory or on the disk; before any
-            work.
-        BadInput: If the people contribute, and are fewer than the sample takes.
+        BadScenario: If the sample, or the learner's work on it, does not fit into memory or on the disk; raised before
+            any work.
+        BadInput: If the people contribute, and are fewer than the sample needs.
     """
     check_room(scenario, folder)
     account = Account(charging, scenario, "source") if charging.charges(scenario, "source") else None
@@ -99,7 +99,7 @@ def open_curator(
 
 
 def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) -> str | None:
-    """Return the key of the referee that a curator is to obey: the given one, or the one whose run its ledger holds."""
+    """Return the key of the referee that a curator must obey: the given one, or that of the run in its ledger."""
     if given is not None:
         return check_public(given, "--referee-key")
     for entry in Chain(folder / LEDGER).entries:
@@ -117,7 +117,7 @@ def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) ->
 def check_policy(
     scenario: ResolvedScenario, first: Sequence[Operation[Any]] = (), public: Records | None = None
 ) -> None:
-    """Refuse a resolved scenario that this curator would not take, as far as its public numbers tell; no table is read.
+    """Refuse a resolved scenario that this curator would not accept, from its public numbers alone; no table is read.
 
     Raises:
         BadScenario, BadData: If the learner or the storage cannot work with such samples, or the first operations
@@ -151,7 +151,7 @@ def check_policy(
 
 
 def check_room(scenario: ResolvedScenario, folder: Path) -> None:
-    """Refuse a resolved scenario whose sample, or the learner's work on it, does not fit (BadScenario)."""
+    """Raise BadScenario if the sample, or the learner's work on it, does not fit into memory or on the disk."""
     people, public = scenario.curator.n, 0
     learner = None if scenario.curator.learner is None else parse_learner(scenario.curator.learner)
     if learner is not None and scenario.public is not None:
@@ -172,19 +172,18 @@ def open_sample(
     counted: Callable[[Notes], None] | None = None,
     contributed: Contributed | None = None,
 ) -> Sample:
-    """Return the sample of a resolved scenario, to be closed; a state directory in use or about others is refused.
+    """Return the sample of a resolved scenario, to be closed; a state directory in use or of other people is refused.
 
     Args:
         folder: The curator's state directory.
-        seed: Public seed that decides who the people are. A durable secret of the directory decides the slots of real
-            ones.
-        identify: Called once the people are known, before their records are kept.
+        seed: Public seed that determines the people; a durable secret of the directory determines real people's slots.
+        identify: Called when the people are known, before their records are stored.
         counted, contributed: As for :func:`common.data.population.open_records`.
     """
     secret = durable_key(folder / "order.key") if scenario.people == "real" else None
     source = _source(scenario, folder, seed, secret, contributed)
     population = source.population(counted)
-    if contributed is None:  # the ledger says which contributions there were
+    if contributed is None:  # the ledger names the contributions
         claim_people(folder, population.fingerprint())
     if identify is not None:
         identify()

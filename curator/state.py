@@ -1,8 +1,8 @@
-"""What lies beside a curator's ledger, and nothing depends on: weights that spare a restart, and its owner's file.
+"""Optional files beside a curator's ledger: stored weights, which speed up a restart, and the owner's file.
 
-Stored weights are there so that a restarted curator need not compute all of them again. What happened is in the ledger,
-and every reweigh is a deterministic function of a public hypothesis: a file of weights is written seldom, in a thread
-of its own, and used only if it is beyond doubt.
+A restarted curator need not compute stored weights again. The ledger has the whole history, and every reweigh is a
+deterministic function of a public hypothesis. So weights are written to a file only now and then, in a separate thread,
+and such a file is used only if it is authenticated.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from curator.sample.reweighing import Reweighing
 
 log = logging.getLogger("tandem")
 
-EVERY = 16  # most reweighs that a restart computes again
-SECONDS = 3.0  # most seconds of reweighs that a restart computes again, and those of one reweigh more
+EVERY = 16  # maximum number of reweighs that a restart computes again
+SECONDS = 3.0  # maximum time of reweighs that a restart computes again, apart from one further reweigh
 _SEAL = 32  # bytes
 
 
 class Checkpoints:
-    """Files ``weights-T``: HMAC-SHA256 over the rest, a line of JSON, the scores of each shard as NumPy writes them.
+    """Files ``weights-T``: HMAC-SHA256 over the rest, a line of JSON, and the scores of each shard in NumPy's format.
 
-    The key is the curator's own, and the line says after which history of operations the scores were as they are. So a
-    file that was damaged, cut off, renamed, or comes from another curator or another history is noticed.
+    The key is the curator's own, and the line names the history of operations that led to the scores. So a file that is
+    damaged, truncated, renamed, or from another curator or another history is detected.
     """
 
     def __init__(self, folder: Path, key: bytes) -> None:
@@ -57,16 +57,16 @@ class Checkpoints:
         self.worker.shutdown()
 
     def settle(self) -> None:
-        """Wait until nobody reads the scores: they may change from now on."""
+        """Wait until the scores are no longer being read; they may change from then on."""
         writing, self._writing = self._writing, None
         if writing is not None and (error := writing.exception()) is not None:
-            # Its text might hold records; the weights are computed again from the ledger.
+            # The error's text might contain records; the weights are computed again from the ledger.
             log.warning("the weights could not be stored, and were not: %s", type(error).__name__)
 
     def offer(
         self, updates: int, seconds: float, lineage: str, cumulative_losses: Callable[[], Iterable[AnyArray]]
     ) -> None:
-        """Begin to write the scores, if it is time again; they must not change until :meth:`settle`."""
+        """Start to write the scores, if it is time for that; they must not change until :meth:`settle`."""
         self._seconds += seconds
         if updates - self._last < EVERY and self._seconds < SECONDS:
             return
@@ -95,7 +95,7 @@ class Checkpoints:
                 old.unlink(missing_ok=True)
 
     def load(self, lineages: list[str]) -> tuple[int, list[AnyArray]] | None:
-        """Return the newest stored weights that belong to this history: after how many reweighs, and each shard's.
+        """Return the newest stored weights of this history: their number of reweighs, and each shard's scores.
 
         Args:
             lineages: For each finished reweigh, in order, the digest of all operations up to it.
@@ -137,14 +137,14 @@ if TYPE_CHECKING:
 
 OWNERS, TIMES = "owner.json", "times.jsonl"
 VERSION = 1
-BINS = 40  # bars of the weights' histogram, at most
+BINS = 40  # maximum number of bars in the histogram of weights
 
 
 class OwnersFile:
-    """Two files in a state directory, on which nothing but the console depends.
+    """Two files in a state directory that only the console uses.
 
-    One says when each operation was done, a line for each; the other has what the owner may know of the sample, and is
-    written anew after each reweigh.
+    One has the time of each operation, one line per operation. The other has what the owner may know of the sample and
+    is rewritten after each reweigh.
     """
 
     def __init__(self, folder: Path, scenario: ResolvedScenario, planned: Sequence[Event], read: Notes | None) -> None:
@@ -170,7 +170,7 @@ class OwnersFile:
         try:
             if operation is not None:
                 with open(self._times, "a", encoding="ascii", opener=partial(os.open, mode=0o600)) as file:
-                    # The newline first: a line that a crash has cut off spoils no other.
+                    # The newline comes first, so that a line that a crash cut off does not damage the next.
                     file.write("\n" + json.dumps([operation, round(time.time(), 1)]))
             if reweighing.updates != self._updates:
                 document = f'{self._beginning}, "weights": {json.dumps(weights_of(reweighing))}}}'
@@ -181,7 +181,7 @@ class OwnersFile:
 
 
 def operation_times(folder: Path) -> dict[str, float]:
-    """Return when each operation was done, in seconds since 1970; what cannot be read is left out."""
+    """Return the time of each operation, in seconds since 1970; lines that cannot be read are left out."""
     found = {}
     with suppress(OSError):
         for line in (folder / TIMES).read_bytes().splitlines():
@@ -192,10 +192,10 @@ def operation_times(folder: Path) -> dict[str, float]:
 
 
 def weights_of(reweighing: Reweighing) -> dict[str, Any]:
-    """Return how the weights lie: of everybody together, and by their scores.
+    """Return the distribution of the weights: over all records together, and by score.
 
-    A score is a sum of losses over all reweighs. A bin has its lowest and highest score as a mean loss in [0, 1], how
-    many records have such a score, and their share of all the weight; a weight is in units of the mean one.
+    A score is a sum of losses over all reweighs. A bin has its lowest and highest score as a mean loss in [0, 1], the
+    number of records with such a score, and their share of the total weight. Weights are in units of the mean weight.
     """
     density, n = reweighing.density(), reweighing.n
     levels, people = density.histogram.levels, density.histogram.people
@@ -227,7 +227,7 @@ def _bars(levels: Any) -> list[Any]:
 
 
 def _bounds(scenario: ResolvedScenario) -> dict[str, list[float]]:
-    """Return the public bounds of a table's numbers, by column: the narrowest where a column has several."""
+    """Return the public bounds of a table's numbers by column, the narrowest if a column has several."""
     found: dict[str, list[float]] = {}
     for feature in () if scenario.source.table is None else scenario.source.table.features:
         if feature.kind == "number":

@@ -1,4 +1,4 @@
-"""The stream that a run has opened, as the ledger has it: what was answered, and what may still be asked."""
+"""The stream that a run has opened, as recorded in the ledger: its answers, and how many may follow."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from curator.ledger import ChargedOperation, Ledger
 
 
 class StreamPlace(NamedTuple):
-    """A stored answer: its label, its number, and how many unstable ones there may still be behind it."""
+    """A stored answer: its label, its number, and how many unstable answers may still follow it."""
 
     label: int | None
     number: int
@@ -24,16 +24,16 @@ class StreamPlace(NamedTuple):
 
 
 class RunStream:
-    """Questions and answers of a run's stream; each answer is on disk before it is here.
+    """Questions and answers of a run's stream; each answer is on disk before it is in memory.
 
-    The same point is the same question, by whomever it is asked: its answer is the stored one. Between a stored answer
-    and the next there is one state, whatever was asked in vain: a crash, a full disk or a refusal changes nothing.
+    The same point is the same question, whoever asks it, and gets the stored answer. The state changes only with a
+    stored answer: a failed question, a crash, a full disk or a refusal does not change it.
 
     Args:
-        charge: Of the operation that opened it.
+        charge: The charge of the operation that opened it.
 
     Raises:
-        BrokenLedger: If more was answered than the stream takes.
+        BrokenLedger: If there are more answers than the stream allows.
     """
 
     def __init__(self, ledger: Ledger, charge: ChargedOperation, learner: ModelAgnostic, engine: Engine) -> None:
@@ -50,15 +50,15 @@ class RunStream:
             self._enter(self.point(stored.point), stored.label)
 
     def point(self, values: tuple[float, ...]) -> AnyArray:
-        """Return a point as teachers look at it, shape (d,); BadInput if it is none."""
+        """Return a point as teachers see it, shape (d,); BadInput if the values are no point."""
         return self._learner.point(values, self._engine.workspace.sample)
 
     def answer(self, signed: Signed, question: PointQuestion) -> StreamPlace:
-        """Answer a question that is not :meth:`known`: the answer is stored before it is returned.
+        """Answer a question that is not :meth:`known`; the answer is stored before it is returned.
 
         Raises:
             BadInput: If the point has another number of features than records, or is no point.
-            StreamUsedUp: If there may be no further unstable answer, or no further question.
+            StreamUsedUp: If no further unstable answer, or no further question, is allowed.
             OperationFailed: If the teachers' code failed.
         """
         point = self.point(question.point)
@@ -83,7 +83,7 @@ class RunStream:
         )
 
     def known(self, question: PointQuestion) -> StreamPlace | None:
-        """Return the stored answer to the same point; BadInput as :meth:`answer`."""
+        """Return the stored answer to the same point, or None; raises BadInput as :meth:`answer` does."""
         return self._known.get(self.point(question.point).tobytes())
 
     def _check_left(self) -> None:

@@ -284,7 +284,7 @@ def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: A
 
 @njit_inlined
 def _projected(place: Any, start: float, lasso: float | None, size: float, ones: Any, radius: float | None) -> Any:
-    """Soft-threshold coordinates where ``ones`` is not 0, and clip to the box; the ball's factor is not applied here."""
+    """Soft-threshold coordinates where ``ones`` is not 0, and clip to the box; does not apply the ball's factor."""
     if lasso is not None:
         threshold = ones * (lasso * size)
         origin = 0.0 if radius is None else start
