@@ -1,4 +1,4 @@
-"""The private sample as its curator sees it: one or several shards, in this process or elsewhere."""
+"""The private sample as its curator uses it: one or several shards, in this process or elsewhere."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ _NO_WORDS: Words = np.zeros(0, dtype=np.uint64)
 
 
 class Sample(ABC):
-    """n records with their scores, in shards. The coordinator: it draws no randomness and touches no record itself.
+    """The coordinator of n records with their scores, in shards; it draws no randomness and reads no record itself.
 
-    What comes out does not depend on how the records are split: shards compute in integers, or of one row alone.
+    Results do not depend on how the records are split: shards compute in integers, or on one row alone.
 
     Attributes:
         sizes: Number of records of each shard, in the sample's order; at least 1 and below 2^32 in all.
         dimension: Number of features d.
         dtype: Type of the features as learners see them, float32 or uint8.
-        opened: What is closed with the sample.
+        opened: Resources that are closed with the sample.
         whole: All rows, if they are in one piece in this process.
     """
 
@@ -53,7 +53,7 @@ class Sample(ABC):
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
         """Call a method of :class:`~curator.sample.shard.Shard` on the shards with the given numbers and arguments.
 
-        They may work at the same time; answers come in this order.
+        The shards may work at the same time; answers are in the order of ``arguments``.
         """
 
     def _all(self, question: Callable[..., Answer], *arguments: Any) -> list[Answer]:
@@ -62,7 +62,7 @@ class Sample(ABC):
     def reweigh(self, weighing: Weighing, parts: int, most: int) -> ScoreHistogram:
         """Add every record's loss to its score and count the scores; see :meth:`Shard.reweigh`.
 
-        If that fails half-way, scores are in between: :meth:`restore` them.
+        If that fails half-way, only some scores are updated: :meth:`restore` them.
         """
         return ScoreHistogram.merged(self._all(Shard.reweigh, weighing, parts, most))
 
@@ -78,7 +78,7 @@ class Sample(ABC):
             yield from self.ask(Shard.cumulative_losses, {shard: ()})
 
     def restore(self, cumulative_losses: Iterable[AnyArray] | None, most: int) -> ScoreHistogram:
-        """Set the scores to what :meth:`cumulative_losses` yielded for the same shards, or all to 0 (see the shard)."""
+        """Set the scores to those from :meth:`cumulative_losses` of the same shards, or all to 0 (see the shard)."""
         parts = [None] * len(self.sizes) if cumulative_losses is None else cumulative_losses
         counted = [
             self.ask(Shard.restore, {shard: (part, most)})[0]
@@ -88,11 +88,11 @@ class Sample(ABC):
 
     @property
     def in_place(self) -> ShardRows | None:
-        """All rows, where a loop in this process had better read single ones where they lie; else None."""
+        """All rows, if a loop in this process should read single rows in place; else None."""
         return self.whole if self.whole is not None and self.whole.near else None
 
     def check(self) -> None:
-        """Refuse what no computation should see, as :meth:`common.local.records.Records.check`."""
+        """Refuse invalid records, as :meth:`common.local.records.Records.check` does."""
         self._all(Shard.check)
 
     def blocks(self, size: int) -> Iterator[Records]:
@@ -109,7 +109,7 @@ class Sample(ABC):
             yield from ((shard, (begin, min(begin + size, count))) for begin in range(0, count, size))
 
     def take(self, rows: Indices) -> Records:
-        """Return the records with the given numbers, which ascend (a copy)."""
+        """Return a copy of the records with the given ascending numbers."""
         ends = np.searchsorted(rows, np.cumsum(self.sizes))
         parts = {
             shard: (rows[begin:end],)
@@ -119,17 +119,17 @@ class Sample(ABC):
         return Records.joined(self.ask(Shard.take, parts))
 
     def pick(self, words: Words, acceptance_table: AcceptanceTable, gather: bool, ties: Words = _NO_WORDS) -> Picked:
-        """Propose one uniformly chosen record a word, accept or reject it; see :meth:`Shard.pick`."""
+        """Propose one uniformly chosen record per word, and accept or reject it; see :meth:`Shard.pick`."""
         return _joined(self._all(Shard.pick, words, ties, len(self), acceptance_table, gather))
 
     def bucket_sums(self, acceptance_table: AcceptanceTable) -> tuple[int, ...]:
-        """Add up the records' heights by buckets; return where each shard's sums begin, and where the last end."""
+        """Add up the records' heights by buckets; return the start of each shard's sums, and the end of the last."""
         return (0, *accumulate(self._all(Shard.bucket_sums, acceptance_table)))
 
     def find(
         self, points: Indices, words: Words, firsts: tuple[int, ...], acceptance_table: AcceptanceTable, gather: bool
     ) -> Picked:
-        """Propose the records at the given points of the sums, accept or reject them; see :meth:`Shard.find`."""
+        """Propose the records at the given points of the sums, and accept or reject them; see :meth:`Shard.find`."""
         asked = {shard: (points, words, firsts[shard], acceptance_table, gather) for shard in range(len(self.sizes))}
         return _joined(self.ask(Shard.find, asked))
 
@@ -149,7 +149,7 @@ def _joined(parts: list[Picked]) -> Picked:
 
 
 class LocalSample(Sample):
-    """Shards in this process, asked one after the other; each uses all cores, or so many threads.
+    """Shards in this process, called one after the other; each uses all cores, or a given number of threads.
 
     The rows of all shards have the same features.
     """

@@ -1,4 +1,4 @@
-"""A sample whose shards are in workers of a Ray cluster, all of them the curator's own."""
+"""A sample whose shards are in workers of a Ray cluster that belongs to the curator."""
 
 import logging
 import os
@@ -27,16 +27,16 @@ except ImportError:  # an optional dependency
         "curator.storage.workers needs Ray: install tandem-hybrid[ray], or hold the sample in this process (workers: 0)"
     ) from None
 
-MAX_LOSSES = 3  # how often in a row a worker is replaced before that is given up
+MAX_LOSSES = 3  # number of consecutive replacements of a worker before giving up
 PATIENCE = 10.0  # seconds in which a cluster must answer; Ray itself would wait for many minutes
 Change = tuple[str, tuple[Any, ...]]
 _CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.bucket_sums)
 
 
 class ClusterWorker:
-    """One shard in a process of its own; brings its people itself, so that no record travels to it.
+    """One shard in a process of its own; it loads or draws its people itself, so that no record is sent to it.
 
-    ``changes`` are what changed the shard's scores so far, to be repeated: names of methods, and arguments.
+    ``changes`` are the calls that changed the shard's scores so far, which are repeated: method names and arguments.
     """
 
     def __init__(self, source: Source, begin: int, end: int, threads: int, changes: list[Change]) -> None:
@@ -52,11 +52,11 @@ class ClusterWorker:
 
 
 class Cluster(Sample):
-    """Shards in workers, asked at the same time.
+    """Shards in workers, called at the same time.
 
-    A worker that dies is replaced: its successor brings the same people again and repeats what changed their scores, a
-    function of public hypotheses; then it is asked what its predecessor left unanswered. If one dies again and again,
-    every method may raise a PeerUnavailable.
+    A worker that dies is replaced. Its successor loads the same people again and repeats the changes of their scores,
+    which are functions of public hypotheses; then it gets the calls that its predecessor left unanswered. If workers
+    die repeatedly, every method may raise PeerUnavailable.
 
     Args:
         sizes: Number of records of each shard.
@@ -118,7 +118,7 @@ class Cluster(Sample):
         )
 
     def _replaced(self, shard: int, lost: Any) -> Any:
-        """Return the successor of a worker; whoever misses it first starts it."""
+        """Return the successor of a worker; the first caller that misses the worker starts it."""
         with self._lock:
             if self._workers[shard] is lost:
                 people, changes = self.sizes[shard], len(self._changes[shard])
@@ -133,7 +133,7 @@ class Cluster(Sample):
 def open_cluster(source: Source, population: RecordSource, on_progress: OnProgress) -> Sample:
     """Return the sample in as many workers as the scenario names, on the cluster of ``RAY_ADDRESS`` or on this machine.
 
-    A cluster that does not answer is a BadScenario, and a worker that cannot start a PeerUnavailable.
+    Raises BadScenario if the cluster does not answer, and PeerUnavailable if a worker cannot start.
     """
     workers, n = source.scenario.curator.storage.workers, source.size
     sizes = [n * (k + 1) // workers - n * k // workers for k in range(workers)]
@@ -152,7 +152,7 @@ def open_cluster(source: Source, population: RecordSource, on_progress: OnProgre
 
 
 def _connect(workers: int, most: int) -> None:
-    # Lost workers are told of here; Ray would also print them to the caller's standard output.
+    # Lost workers are reported here; Ray would also print them to the caller's standard output.
     ray_worker._worker_logs_enabled = False
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
     try:
@@ -162,7 +162,7 @@ def _connect(workers: int, most: int) -> None:
                 socket.create_connection((host, int(port)), PATIENCE).close()
             ray.init(address=address, **quiet)
         else:
-            # Room for what travels: proposals and records drawn, and a shard's scores when they are stored.
+            # Room for transfers: proposals, drawn records, and a shard's scores when they are stored.
             ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=STORE + 2 * most, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -26,17 +26,17 @@ from curator.sample.base import LocalSample, Sample
 from curator.sample.rows import GatheredRows, signed
 from curator.sample.shard import BLOCK, MAX_CUMULATIVE_LOSS, AcceptanceTable, Picked, ScoreHistogram, widened
 
-MIN_ACCEPTANCE = 1 / 64  # below this share of accepted proposals, a table of the weights costs less
+MIN_ACCEPTANCE = 1 / 64  # below this share of accepted proposals, a table of the weights is cheaper
 _WORDS = 1 << 16
-_COPIED = 1 << 9  # records copied in one go to compute margins: they stay in the second-level cache for that
-_FEW = 8  # records for each draw, up to which a table of them all is quicker than sorting the draws
+_COPIED = 1 << 9  # records copied at a time to compute margins: they stay in the second-level cache
+_FEW = 8  # records per draw, up to which a table of all records is faster than sorting the draws
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Density:
     """A law on n records: mu_i proportional to ``p_i = exp(eta * min(score_i - cut, 0))``, in (0, 1].
 
-    These are multiplicative weights, flat from ``cut`` upwards. ``eta`` is by one part of a score.
+    These are multiplicative weights, flat from ``cut`` upwards. ``eta`` is per unit of the score.
     """
 
     histogram: ScoreHistogram
@@ -48,7 +48,7 @@ class Density:
 
     @cached_property
     def top(self) -> float:
-        """Score from which p = 1: the cut, or the highest score if that is less."""
+        """Least score with p = 1: the cut, or the highest score if that is less."""
         return min(self.cut, float(self.histogram.levels[-1]))
 
     def relative(self, cumulative_losses: Indices) -> Floats:
@@ -61,17 +61,17 @@ class Density:
         return float(np.sum(self.histogram.people * self.relative(self.histogram.levels))) / len(self)
 
     def acceptance_table(self) -> AcceptanceTable:
-        """Return the chances by which records are proposed and accepted.
+        """Return the probabilities with which records are proposed and accepted.
 
-        Limits are rounded *up* to 64 bits, which can only lower the share of the flat part, where mu is largest: the
-        private side. The table begins where p < 2^-64.
+        Limits are rounded *up* to 64 bits. That can only lower the share of the flat part, where mu is largest, so it
+        is conservative for privacy. The table begins where p < 2^-64.
         """
         highest = math.ceil(self.top)
         base = max(highest - math.ceil(64.0 * math.log(2.0) / self.eta) - 1, 0)
         p = self.relative(np.arange(base, highest + 1))
         if self.acceptance >= MIN_ACCEPTANCE:
             return AcceptanceTable(base, _limits(p))
-        # Proposed in proportion to whole numbers not below p * most, and accepted with what rounding them up added.
+        # Proposed in proportion to whole numbers >= p * most, and accepted so as to correct for the rounding up.
         most = 1 << (62 - len(self).bit_length())
         heights = np.ceil(p * most)
         return AcceptanceTable(base, _limits(p * most / heights), heights.astype(np.int64))
@@ -87,7 +87,7 @@ def _limits(p: Floats) -> Words:
 class Distinct:
     """The distinct records among some draws: their numbers, ascending, and how often each was drawn.
 
-    Each is seen through the task, if there is one: then they may look alike.
+    Each is transformed by the task, if there is one; they may then have equal values.
     """
 
     sample: Sample
@@ -103,16 +103,16 @@ class Distinct:
         return self.sample.dimension if self.task is None else self.task.features
 
     def take(self, places: Indices | slice) -> Records:
-        """Return the records at the given places among these, which ascend (a copy)."""
+        """Return a copy of the records at the given ascending places among these."""
         return _seen(self.sample.take(self.rows[places]), self.task)
 
     def located(self, places: Indices) -> GatheredRows:
-        """Return the same for compiled loops: long ones in memory stay there."""
+        """Return the same records for compiled loops; long rows in memory are not copied."""
         rows = None if self.task else self.sample.in_place
         return GatheredRows.of(self.take(places)) if rows is None else rows.located(self.rows[places])
 
     def signed_margins(self, plane: Linear) -> Singles:
-        """Return l_i (<w, x_i> - b) of all records, shape (m,), as :meth:`Linear.gaps`; long ones in memory stay there.
+        """Return l_i (<w, x_i> - b) of all records, shape (m,), as :meth:`Linear.gaps`; long rows are not copied.
 
         It is below 0, or 0 with label +1, exactly where the half-space is wrong.
         """
@@ -129,18 +129,18 @@ def _seen(records: Records, task: Task | None) -> Records:
 
 
 class Sampler:
-    """Draws of whole records from mu. What a learner gets to see of the private sample.
+    """Draws of whole records from mu: a learner's only view of the private sample.
 
-    Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.acceptance_table`; the same source
-    of randomness gives the same draws, however the sample is split. Records are seen through a public task, if there is
-    one, which is a function of one record: a learner on views of draws is one on draws that begins with the view.
+    Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.acceptance_table`. The same source
+    of randomness gives the same draws, however the sample is split. Records are transformed by a public task, if there
+    is one. As that is a function of one record, a learner on transformed draws is a learner on draws.
 
     Args:
         density: mu, over the same n records.
-        share_bound: See :meth:`curator.sample.reweighing.Reweighing.share_bound`; 1 is good for all laws.
+        share_bound: See :meth:`curator.sample.reweighing.Reweighing.share_bound`; 1 is valid for all laws.
 
     Raises:
-        BadData: If there are not as many records as the density has.
+        BadData: If the number of records differs from the density's.
     """
 
     def __init__(self, sample: Sample, density: Density, share_bound: float = 1.0, task: Task | None = None) -> None:
@@ -152,7 +152,7 @@ class Sampler:
         self._task = task
 
     def through(self, task: Task) -> Sampler:
-        """Return what a task sees of these draws."""
+        """Return the same sampler with records transformed by a task."""
         return Sampler(self._sample, self._density, self.share_bound, task)
 
     def __len__(self) -> int:
@@ -178,7 +178,7 @@ class Sampler:
         return _seen(Records.joined(parts, count) if parts else none, self._task)
 
     def located(self, count: int, source: RandomSource) -> GatheredRows:
-        """Draw the records of :meth:`draws` for one compiled loop; long ones in memory stay where they are."""
+        """Draw the records of :meth:`draws` for a compiled loop; long rows in memory are not copied."""
         whole = None if self._task else self._sample.whole
         if whole is None:
             return GatheredRows.of(self.draws(count, source))
@@ -186,7 +186,7 @@ class Sampler:
         return whole.copied(numbers) if self._sample.in_place is None else whole.located(numbers)
 
     def distinct(self, count: int, source: RandomSource) -> Distinct:
-        """Draw ``count`` records independently from mu, as the distinct ones among them."""
+        """Draw ``count`` records independently from mu; return the distinct ones with their counts."""
         drawn = self.indices(count, source)
         if len(self._sample) > _FEW * count:
             rows, times = np.unique(drawn, return_counts=True)
@@ -197,20 +197,20 @@ class Sampler:
         return Distinct(self._sample, rows, times, self._task)
 
     def everybody(self) -> Iterator[Records]:
-        """Yield the sample as it is, each record once, in its fixed order, in blocks, whatever the weights are."""
+        """Yield the unweighted sample in blocks, each record once, in its fixed order."""
         blocks = self._sample.blocks(BLOCK)
         return blocks if self._task is None else map(self._task.of, blocks)  # neither holds a block longer than needed
 
     def weighted(self) -> Iterator[tuple[Records, Floats]]:
-        """Yield the sample in blocks with a weight a record, in [0, 1], to which mu is proportional; the largest is 1.
+        """Yield the sample in blocks with a weight in [0, 1] per record, proportional to mu; the largest is 1.
 
-        These are the same doubles on every machine, however the sample is split.
+        The weights are the same doubles on every machine, however the sample is split.
         """
         for records, scores in self._sample.scored_blocks(BLOCK):
             yield _seen(records, self._task), self._density.relative(scores.astype(np.int64))
 
     def _picked(self, count: int, source: RandomSource, *, gather: bool) -> Iterator[Picked]:
-        """Yield batches of accepted proposals until there are ``count`` or a few more."""
+        """Yield batches of accepted proposals until there are at least ``count``."""
         while count > 0:
             if not len(self._chances.heights):
                 words = source.words(min(int(count / self._density.acceptance * 1.02) + 32, _WORDS))
@@ -234,27 +234,27 @@ class Sampler:
 
 
 HEADROOM = 2.0**-20
-"""The projection aims this share above kappa n, so that what rounding does later ends below the cap 1/(kappa n).
+"""Share by which the projection's target exceeds kappa n, so that after rounding mu is below the cap 1/(kappa n).
 
-Rounding moves draws by 2^-52 in total variation at most; the headroom is 2^-20/(kappa n), more for every n below 2^32.
+Rounding moves draws by at most 2^-52 in total variation; the headroom 2^-20/(kappa n) is more for every n below 2^32.
 """
 
 
 class Reweighing:
-    """The law of n records' weights after t reweighs, and the distribution mu that they give.
+    """The law of n records' weights after t reweighs, and the resulting distribution mu.
 
-    ``log w_i = -eta * sum_{r <= t} (1 - loss_r(i))``; only differences matter, so the *score* ``sum_r loss_r(i)`` is
-    all that is kept, beside the record: ``w_i`` is proportional to ``exp(eta * score_i)``. Scores are whole numbers:
-    counts of mistakes, or, from the first other loss on, of 1024ths (:mod:`common.local.losses`). How many records have
-    each is all that the projection needs.
+    ``log w_i = -eta * sum_{r <= t} (1 - loss_r(i))``. Only differences matter, so only the *score* ``sum_r loss_r(i)``
+    is stored beside each record: ``w_i`` is proportional to ``exp(eta * score_i)``. Scores are whole numbers: counts of
+    mistakes or, from the first other loss on, of 1024ths (:mod:`common.local.losses`). The projection needs only the
+    number of records with each score.
 
     mu is the kappa-dense projection (Kohen & Sheffet, equation (2) and Algorithm 2)
 
         mu_i = min(c w_i, 1) / (kappa n),  c the smallest with sum_i min(c w_i, 1) = kappa n.
 
-    The weights are *lazy*: the projection is never written back. That is a privacy requirement: with neighbouring
-    samples (one record replaced) lazy weights differ in one entry, which moves all other mu_j in one common direction,
-    and so TV(mu, mu') = max(mu_i, mu'_i) <= 1/(kappa n); otherwise it is several times that (docs/corrections.md).
+    The weights are *lazy*: the projection is never written back. Privacy requires this. For neighbouring samples (one
+    record replaced) lazy weights differ in one entry, which moves all other mu_j in one common direction, so
+    TV(mu, mu') = max(mu_i, mu'_i) <= 1/(kappa n). Otherwise it is several times that (docs/corrections.md).
 
     Kappa is in (0, 1] with kappa n > 10; None for the null projection of Algorithm 1, mu_i proportional to w_i. Eta,
     the learning rate, is positive. ``updates`` is t.
@@ -288,9 +288,9 @@ class Reweighing:
         reweighs: Iterable[Weighing] = (),
         cumulative_losses: Iterable[AnyArray] | None = None,
     ) -> Self:
-        """Set a sample's scores to those of each shard after these reweighs, and return the law that belongs to them.
+        """Set a sample's scores to those of each shard after these reweighs, and return their law.
 
-        Scores that cannot be those are a BadData.
+        Raises BadData for scores that are impossible after these reweighs.
         """
         restored = cls(len(sample), kappa, eta)
         grains = [weighing.grain for weighing in reweighs]
@@ -299,10 +299,10 @@ class Reweighing:
         return restored
 
     def update(self, sample: Sample, weighing: Weighing) -> None:
-        """Multiply each weight by ``exp(-eta (1 - loss_i))``, loss_i what ``weighing`` says of record i.
+        """Multiply each weight by ``exp(-eta (1 - loss_i))``, where loss_i is the loss of record i by ``weighing``.
 
-        If it fails half-way, the sample's scores are in between: :meth:`restore` them. Scores beyond 32 bits (2^22
-        reweighs by real losses) are a BadInput, and change nothing.
+        If it fails half-way, only some scores are updated: :meth:`restore` them. Scores beyond 32 bits (2^22 reweighs
+        by real losses) raise BadInput and change nothing.
         """
         parts = max(self._parts, weighing.grain)
         most = (self.updates + 1) * parts
@@ -315,7 +315,7 @@ class Reweighing:
         self.updates += 1
 
     def widening(self, weighing: Weighing) -> int:
-        """Return how many more bytes a record such a reweigh needs for a while: 0 if counts stay as wide."""
+        """Return how many more bytes per record such a reweigh needs temporarily; 0 if counts keep their width."""
         parts = max(self._parts, weighing.grain)
         return widened(self.updates * self._parts, (self.updates + 1) * parts)
 
@@ -330,15 +330,15 @@ class Reweighing:
         return project(levels.astype(np.float64), people, self.eta / self._parts, budget)
 
     def sampler(self, sample: Sample | Records) -> Sampler:
-        """Return draws from mu over the sample that was reweighed; records alone are one that never was."""
+        """Return a sampler of mu over the reweighed sample; plain records are a sample that was never reweighed."""
         held = LocalSample.of(sample) if isinstance(sample, Records) else sample
         return Sampler(held, self.density(), self.share_bound())
 
     def sampling_bound(self) -> float:
         """Return s, a bound (rounded up) on the total variation between mu and mu' of neighbouring samples.
 
-        ``s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))``: after t reweighs with losses in [0, 1]
-        two weights differ by a factor of e^{eta t} at most, and flattening only lowers the largest mu_i.
+        ``s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))``: after t reweighs with losses in [0, 1], two
+        weights differ by a factor of at most e^{eta t}, and flattening only lowers the largest mu_i.
         """
         if self.kappa is None:
             spread = 1.0 / (1.0 + (self.n - 1) * math.exp(-self.eta * self.updates))
@@ -350,15 +350,15 @@ class Reweighing:
     def share_bound(self) -> float:
         """Return half of a bound on sum_i abs(mu_i - mu'_i) for the laws as doubles, over neighbouring samples.
 
-        ``s + 2 (g + e)`` with s from :meth:`sampling_bound`. The law is a function of the number ln c, at which it is
-        cut, and moves by 2 g in L1 norm, at most, where ln c is off by g: each min(c w_i, 1) then changes by a factor
-        of e^g at most, all in one direction. It moves by 2 e where its weights are off by a factor of 1 + e. For
-        neighbouring samples that is 4 (g + e) together, half of it 2 (g + e).
+        It is ``s + 2 (g + e)`` with s from :meth:`sampling_bound`. The law is a function of the number ln c, at which
+        it is cut. If ln c is off by g, the law moves by at most 2 g in L1 norm, since each min(c w_i, 1) changes by a
+        factor of at most e^g, all in one direction. If its weights are off by a factor of 1 + e, it moves by 2 e. For
+        neighbouring samples that is together 4 (g + e), half of which is 2 (g + e).
 
-        In units of 2^-52, for L scores (L <= t parts + 1, and L <= n) and exponents up to eta t: the sum of
-        :func:`project` errs by 4 a score and by its exponents; its logarithm, below 64, by as much; subtracting scores
-        and multiplying by eta by 2 eta t, the exponential by 1. So g + e is below 4 L + 4 eta t + 300; twice that and
-        more is taken. A weight whose exponent is below -700 is 0, or as good as that.
+        Errors in units of 2^-52, for L scores (L <= t parts + 1, and L <= n) and exponents up to eta t: the sum in
+        :func:`project` has 4 per score and those of its exponents, and its logarithm, below 64, has as much.
+        Subtracting scores and multiplying by eta adds 2 eta t, and the exponential 1. So g + e is below 4 L + 4 eta t +
+        300; the code takes more than twice that. A weight with an exponent below -700 is 0 or negligible.
         """
         scores = min(self.updates * self._parts + 1, self.n)
         error = (8.0 * (scores + self.eta * self.updates) + 1024.0) * 2.0**-52
@@ -367,11 +367,11 @@ class Reweighing:
 
 @njit
 def project(cumulative_losses: Floats, people: Indices, eta: float, budget: float) -> float:
-    """Find the score from which on the kappa-dense projection is flat; above the highest score nobody is capped.
+    """Return the score from which on the kappa-dense projection is flat; above the highest score, none is capped.
 
     With ``w = exp(eta * score)`` and c the smallest number with ``sum people * min(c w, 1) = budget`` (kappa n), that
-    is ``cut = -ln(c) / eta``; all is done relative to the running maximum, so no weight underflows. Scores ascend, and
-    each is that of at least one of the people.
+    is ``cut = -ln(c) / eta``. Computations are relative to the running maximum, so no weight underflows. Scores ascend,
+    and at least one record has each of them.
     """
     above = 0.0
     for i in range(len(people)):

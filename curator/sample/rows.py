@@ -1,4 +1,4 @@
-"""Rows of a shard as they are, or as 16-bit integers on a public grid; drawn records as a compiled loop reads them."""
+"""Rows of a shard, as records or as 16-bit integers on a public grid, and drawn records as compiled loops read them."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from common.numerics.kernels import (
     total,
 )
 
-_AHEAD = 96  # how many cache lines ahead memory is asked for one, so that it is there when its turn comes
+_AHEAD = 96  # prefetch distance in cache lines
 _LINE = 64  # bytes in a cache line
-_LONG = 128  # bytes from which on a row is better read where it lies than copied
+_LONG = 128  # bytes from which on a row is better read in place than copied
 
 
 class ShardRows(ABC):
     """Records in a fixed order, in memory or mapped from a file, never copied as a whole.
 
-    What a method returns of a row depends on that row alone, bit for bit: not on the block it is read in, nor on where
-    a shard begins.
+    A method's result for a row depends on that row alone, bit for bit, and not on the block in which it is read or on
+    where a shard begins.
 
     Attributes:
         dimension: Number of features d.
         dtype: Type of the features as learners see them, float32 or uint8.
-        near: Whether loops had better read single rows where they lie: long ones, in memory and not mapped from a file.
+        near: Whether loops should read single rows in place: if they are long, in memory and not mapped from a file.
     """
 
     def __init__(self, matrix: AnyArray, dtype: np.dtype[Any]) -> None:
@@ -65,11 +65,11 @@ class ShardRows(ABC):
 
     @abstractmethod
     def take(self, rows: Indices) -> Records:
-        """Return the given rows in the given order (a copy); the numbers must be in 0..n-1."""
+        """Return a copy of the given rows in the given order; the numbers must be in 0..n-1."""
 
     @abstractmethod
     def located(self, rows: Indices) -> GatheredRows:
-        """Return the given rows in the given order, for a loop that reads them where they lie."""
+        """Return the given rows in the given order, for a loop that reads them in place."""
 
     def copied(self, rows: Indices) -> GatheredRows:
         """Return copies of the given rows in the given order, for a loop."""
@@ -80,16 +80,16 @@ class ShardRows(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse what no computation should see, as :meth:`common.local.records.Records.check`."""
+        """Refuse invalid records, as :meth:`common.local.records.Records.check` does."""
 
     def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
-        """Return what computes the losses of records begin, ..., end - 1: :meth:`Weighing.count`."""
+        """Return a function that computes the losses of records begin, ..., end - 1: :meth:`Weighing.count`."""
         return lambda begin, end: weighing.count(self.block(begin, end))
 
 
 @njit
 def gather(matrix: AnyArray, rows: Indices, out: AnyArray) -> None:
-    """Copy rows of a C-contiguous matrix; of eight features in a loop of known length, in a third less time."""
+    """Copy rows of a C-contiguous matrix; eight features have a loop of known length, which takes a third less time."""
     if matrix.shape[1] == 8:
         _gather(matrix, rows, 8, out)
     else:
@@ -110,14 +110,14 @@ def _gather(matrix: AnyArray, rows: Indices, width: int, out: AnyArray) -> None:
 
 
 _ONES = np.ones(WIDTH, dtype=np.float32)
-_ROWS_AHEAD = 8  # records ahead that memory is asked for one where it lies
+_ROWS_AHEAD = 8  # prefetch distance in records that are read in place
 
 
 class Codes(NamedTuple):
-    """What 16-bit codes stand for: feature j is ``low + (code & bits_j) * step``, exactly.
+    """The meaning of 16-bit codes: feature j is ``low + (code & bits_j) * step``, exactly.
 
-    Bits have shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1). In ``room``
-    are two decoded rows of the loop that reads these draws: shape (2, d + 7) or larger, float32.
+    Bits have shape (d,), uint16: all bits except the first code's lowest one, which is the label (1 for +1). ``room``
+    holds two decoded rows of the loop that reads these draws: shape (2, d + 7) or larger, float32.
     """
 
     low: Any
@@ -127,13 +127,13 @@ class Codes(NamedTuple):
 
 
 class GatheredRows(NamedTuple):
-    """Records for the functions below. What is None is left out when a loop is compiled.
+    """Records for the functions below. A part that is None is not compiled into a loop.
 
     Attributes:
         matrix: Shape (n, d), C-contiguous: features, or codes.
-        labels: Shape (n,); None where codes hold them.
-        rows: Which rows are the draws, in order; None: all of them.
-        codes: What the codes stand for; None for features.
+        labels: Shape (n,); None if codes hold them.
+        rows: The numbers of the drawn rows, in order; None for all rows.
+        codes: The meaning of the codes; None for features.
     """
 
     matrix: AnyArray
@@ -180,7 +180,7 @@ def feature(matrix: AnyArray, codes: Any, row: int, j: int) -> Any:
 
 @njit_inlined
 def vector(matrix: AnyArray, place: int, count: int | None) -> Any:
-    """Return eight items from a place on, or only ``count`` of them, if not None."""
+    """Return eight items from a place on, or ``count`` items if that is not None."""
     return load(matrix, place) if count is None else load_some(matrix, place, count)
 
 
@@ -188,7 +188,7 @@ def vector(matrix: AnyArray, place: int, count: int | None) -> Any:
 def some_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
     """Return features j, ..., j + 7 of a row, draw k, as a vector of float32; only ``count`` of them, if not None.
 
-    They are then at hand for :func:`some_features_again` until draw k + 2 is read.
+    They stay available to :func:`some_features_again` until draw k + 2 is read.
     """
     found = vector(matrix, row * matrix.shape[1] + j, count)
     if codes is None:
@@ -214,10 +214,10 @@ def line_of(matrix: AnyArray) -> int:
 
 @njit_inlined
 def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: int, j: int) -> None:
-    """While draw k is worked on, ask memory for one that comes soon: for feature j, and the label.
+    """Prefetch feature j and the label of a coming draw while draw k is processed.
 
-    To be called for every :func:`line_of` features. Without a branch or loop, so that the compiler counts no reference
-    to an array, which would take longer than the rest.
+    Call it for every :func:`line_of` features. It has no branch or loop, so that the compiler omits reference counts of
+    arrays, which would take longer than the rest.
     """
     if rows is not None:
         row = rows[min(k + _ROWS_AHEAD, len(rows) - 1)]
@@ -226,16 +226,16 @@ def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: 
             prefetch_near(labels, row)
 
 
-_SWEPT = 1 << 22  # features that are worth a thread on each core
-_MANY = 4  # rows for each one asked for, up to which a sweep over all of them, later reweigh included, costs less
+_SWEPT = 1 << 22  # number of features from which on a thread per core is worth it
+_MANY = 4  # rows per requested row, up to which computing all rows, which a later reweigh reuses, is cheaper
 
 
 class SingleRows(ShardRows):
-    """Records as they are, not copied; features and labels may be mapped from files, read-only."""
+    """Records without encoding or copying; features and labels may be mapped from files, read-only."""
 
     def __init__(self, records: Records) -> None:
         super().__init__(records.features, records.features.dtype)
-        # numba wants plain arrays; these are views of what may be memory maps.
+        # numba needs plain arrays; these are views of possible memory maps.
         self._features = np.asarray(records.features)
         self._labels = np.asarray(records.labels)
         self._last: tuple[Linear, Singles] | None = None
@@ -254,10 +254,10 @@ class SingleRows(ShardRows):
         return GatheredRows(self._features, self._labels, rows, None)
 
     def signed_margins(self, plane: Linear, rows: Indices) -> Singles:
-        """Return l_i (<w, x_i> - b) of the given rows, read where they lie.
+        """Return l_i (<w, x_i> - b) of the given rows, read in place.
 
-        If many are asked for, those of all rows are computed and kept until the next half-space comes: a learner asks
-        for them twice, and in between the weights are updated by the same half-space.
+        If many rows are requested, the margins of all rows are computed and kept until the next half-space: a learner
+        requests them twice, and in between the weights are updated by the same half-space.
         """
         if self._last is not None and self._last[0] == plane:
             return self._last[1][rows]
@@ -277,29 +277,29 @@ class SingleRows(ShardRows):
 
 
 def signed(plane: Linear, records: Records, rows: Indices) -> Singles:
-    """Return l_i (<w, x_i> - b) of the given rows, in all cores where there are many."""
+    """Return l_i (<w, x_i> - b) of the given rows, on all cores if there are many."""
     parts = processors() if len(rows) * records.dimension >= _SWEPT else 1
     gaps = on_all_cores(lambda share: plane.gaps(records.features, share), np.array_split(rows, parts))
     return np.concatenate(gaps) * records.labels[rows]
 
 
 def wrong(margins: Singles, labels: Labels) -> Bits:
-    """Return the 0/1 losses: on the boundary, and where the margin is no number, the prediction is -1."""
+    """Return the 0/1 losses; on the boundary, and where the margin is NaN, the prediction is -1."""
     return np.where(labels > 0, ~(margins > 0.0), margins < 0.0).astype(np.uint8)
 
 
-_UNROLLED = 16  # up to so many features the compiler gets a loop of its own for each number of them
-_SUM_BITS = 53  # sums of integers stay below this power of 2: doubles hold them exactly, in any order of additions
+_UNROLLED = 16  # up to this number of features, a separate loop is compiled for each number
+_SUM_BITS = 53  # sums of integers stay below 2 to this power: doubles hold them exactly, in any order of additions
 _MAX_WEIGHT_BITS = 30
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A public grid: code c of feature j stands for ``low + c * step_j``, step_0 = 2 step and step_j = step beyond.
+    """A public grid: code c of feature j means ``low + c * step_j``, with step_0 = 2 step and step_j = step for j > 0.
 
-    The first code gives its lowest bit to the label. ``step`` is a power of two and ``low`` a multiple of twice the
-    step: float32 holds every value exactly, and 0 is one if the bounds include it. Rounding costs no privacy: it goes
-    record by record, by a public rule.
+    The lowest bit of the first code is the label. ``step`` is a power of two and ``low`` a multiple of twice the step,
+    so float32 holds every value exactly, and 0 is a value if the bounds include it. Rounding costs no privacy, since it
+    is a public function of each record.
     """
 
     low: float
@@ -307,7 +307,7 @@ class Grid:
 
     @classmethod
     def over(cls, low: float, high: float) -> Grid:
-        """Return the finest grid that reaches from low to high, which have to be finite."""
+        """Return the finest grid that reaches from low to high, which must be finite."""
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise BadScenario(
                 f"fixed-point numbers need public bounds of the features, found {low} and {high}: "
@@ -327,9 +327,9 @@ class Grid:
         return cls.over(0.0, 1.0) if people.table is not None else cls.over(-people.norm, people.norm)
 
     def encode(self, records: Records) -> AnyArray:
-        """Round float32 records to the nearest values of the grid; shape (n, d), uint16. Beyond its ends is its end.
+        """Round float32 records to the nearest values of the grid, clipped to its ends; shape (n, d), uint16.
 
-        A BadData says what is none of that, or what :meth:`common.local.records.Records.check` refuses.
+        Raises BadData for other types, and for records that :meth:`common.local.records.Records.check` refuses.
         """
         if records.features.dtype != np.float32 or records.dimension == 0:
             raise BadData(
@@ -389,13 +389,13 @@ class FixedRows(ShardRows):
         return Records(features, labels)
 
     def check(self) -> None:
-        """All codes stand for finite features and a label."""
+        """Accept all codes: each represents finite features and a label."""
 
     def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
-        """Return what computes the losses; the mistakes of a half-space in integers, without decoding.
+        """Return a function that computes the losses; mistakes of a half-space are computed without decoding.
 
-        Its weights are rounded to 2^-30 of the largest's power of 2 (beyond 127 features less finely). All after
-        that is exact, and so depends neither on the machine nor on the order of additions.
+        Its weights are rounded to 2^-30 of the largest's power of 2 (beyond 127 features less finely). The rest is
+        exact in integers, so it depends neither on the machine nor on the order of additions.
         """
         plane = weighing.hypothesis if isinstance(weighing, HypothesisLoss) and weighing.loss == "zero-one" else None
         if not isinstance(plane, Linear):
@@ -418,7 +418,7 @@ class FixedRows(ShardRows):
         weights[:1] *= 2.0
         exponent = math.frexp(float(np.abs(weights).max()))[1] - bits
         integers = np.rint(np.ldexp(weights, -exponent)).astype(np.int64)
-        # The grid's low is an even number of steps; integers and fractions of Python round nothing.
+        # The grid's low is an even number of steps; Python's integers and fractions are exact.
         first, *rest = integers.tolist()
         least = int(self.grid.low / self.grid.step) // 2 * (first + 2 * sum(rest))
         threshold = math.floor(Fraction(plane.threshold) / Fraction(self.grid.step) / Fraction(2) ** exponent) - least
@@ -442,7 +442,7 @@ def _encode(features: Singles, labels: Labels, low: float, step: float, codes: A
 
 @njit
 def _decode(codes: AnyArray, low: Any, steps: Any, features: Singles, labels: Labels) -> None:
-    """Decode codes, in float32: exact on the grid. Where ``steps`` is a tuple the compiler knows how many there are."""
+    """Decode codes in float32, which is exact on the grid. If ``steps`` is a tuple, the compiler knows its length."""
     width = len(steps)
     flat, decoded = codes.reshape(codes.size), features.reshape(features.size)
     for i in range(len(labels)):
@@ -452,18 +452,18 @@ def _decode(codes: AnyArray, low: Any, steps: Any, features: Singles, labels: La
         labels[i] = np.int8(2 * np.int64(flat[width * i] & 1) - 1)
 
 
-_CODES_AHEAD = 1 << 12  # codes ahead that memory is asked for, also of rows that follow each other: half the time
+_CODES_AHEAD = 1 << 12  # prefetch distance in codes, which halves the time even for consecutive rows
 
 
 @njit
 def _mistakes(codes: AnyArray, weights: Any, threshold: float, wrong: Bits) -> None:
-    """Compare exact sums with the threshold: whole numbers below 2^53, whatever the order of additions.
+    """Compare exact sums with the threshold: whole numbers below 2^53, in any order of additions.
 
-    Sums are taken in single precision first; where they are too near to the threshold to tell, again.
+    Sums are first computed in single precision, and again in double precision if they are too close to the threshold.
     """
     width, singly = codes.shape[1], weights.astype(np.float32)
     blocks = len(weights) // (2 * WIDTH) * (2 * WIDTH)
-    # Each weight, product and partial sum is rounded by 2^-24 of at most all weights times the largest code.
+    # Each weight, product and partial sum is rounded by at most 2^-24 of the sum of weights times the largest code.
     slack = (1.01 * len(weights) + 8.0) * 2.0**-24 * 65536.0 * np.abs(weights).sum()
     for i in range(len(wrong)):
         even = odd = singles(0.0)
@@ -474,7 +474,7 @@ def _mistakes(codes: AnyArray, weights: Any, threshold: float, wrong: Bits) -> N
         for j in range(blocks, len(weights), WIDTH):
             left = min(len(weights) - j, WIDTH)
             even = fma(singles(load_some(codes, i * width + j, left)), load_some(singly, j, left), even)
-        # The first code stands for what is left of it without its lowest bit, which is the label.
+        # The first code is used without its lowest bit, which is the label.
         label = np.int64(codes[i, 0] & 1)
         beyond = np.float64(np.int64(codes[i, 0]) - np.int64(codes[i, 0] >> 1))
         gap = np.float64(total(even + odd)) - weights[0] * beyond - threshold

@@ -1,4 +1,4 @@
-"""One shard: some of the curator's records, the score of each, and which of them a proposal accepts, in integers."""
+"""One shard: some of the curator's records with their scores, and the acceptance of proposals, in integers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from common.local.records import Records
 from common.numerics.kernels import njit, prefetch
 from curator.sample.rows import ShardRows
 
-BLOCK = 1 << 16  # records worked on in one go: what is computed of them stays in a core's cache
-_SHARE = 1 << 22  # records that a thread works on before it asks for more, at most
-_WORTH = 1 << 22  # values of features that are worth another thread
+BLOCK = 1 << 16  # records processed at a time: intermediate results stay in a core's cache
+_SHARE = 1 << 22  # maximum number of records that a thread processes before it takes more
+_WORTH = 1 << 22  # number of feature values that is worth another thread
 _DENSE = 1 << 22  # scores up to which a thread counts in a table (32 MiB at most); above, it sorts
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 MAX_CUMULATIVE_LOSS = int(np.iinfo(np.uint32).max)
-STEP = 512  # records that share one entry of the table of :func:`stack`, and are gone through to find one of them
+STEP = 512  # records per entry in the table of :func:`stack`; one of them is found by a linear search
 _AHEAD = 64
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -46,13 +46,13 @@ class ScoreHistogram:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class AcceptanceTable:
-    """With which chance a proposed record is accepted, by its score, in 64-bit words.
+    """The acceptance probability of a proposed record by its score, in 64-bit words.
 
     Attributes:
-        base: Score that the first limit is for, and all below it; scores beyond the last level have the last.
+        base: Score of the first limit, which is also for all lower scores; scores above the last level use the last.
         limits: Shape (levels,), uint64, ascending: a proposal is accepted if a uniform word is at most the limit.
-        heights: Shape (levels,), int64, positive: how often each record is proposed, relative to others. Empty: all
-            alike.
+        heights: Shape (levels,), int64, positive: relative frequency with which a record is proposed. Empty if that is
+            the same for all.
     """
 
     base: int
@@ -62,11 +62,11 @@ class AcceptanceTable:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Picked:
-    """What became of a batch of proposals.
+    """The result of a batch of proposals.
 
     Attributes:
-        places: Which proposals of the batch were accepted, ascending.
-        rows, records: The number of each accepted record in the whole sample, and itself, where that was asked for.
+        places: Indices of the accepted proposals in the batch, ascending.
+        rows, records: The number of each accepted record in the whole sample and, if requested, the record.
         undecided: How many proposals tie with their limit in the first 32 bits, and were left out because no further
             word was given for them.
     """
@@ -78,13 +78,13 @@ class Picked:
 
 
 class Shard:
-    """Rows and their scores. All that is computed of them is in integers, or of one row alone.
+    """Rows and their scores. All computations are in integers, or on one row alone.
 
-    So whatever the number of shards and threads, the whole sample's results are the same, bit for bit.
+    So the whole sample's results are the same, bit for bit, for any number of shards and threads.
 
     Args:
         first: Number of the first record in the whole sample.
-        threads: How many threads may work at a time; None: one for each core.
+        threads: Maximum number of threads; None for one per core.
     """
 
     def __init__(self, rows: ShardRows, first: int = 0, threads: int | None = None) -> None:
@@ -114,8 +114,8 @@ class Shard:
         """Add to each score the record's loss, and count the scores.
 
         Args:
-            parts: How much a value of 1 of the weighing adds: its own grain, or a multiple of it.
-            most: Greatest score that can come out; a ValueError says that a greater one could.
+            parts: What a loss of 1 adds to the score: the weighing's own grain, or a multiple of it.
+            most: Greatest possible score afterwards; ValueError if a greater one is possible.
         """
         self._advance(self._most + parts, most)
         self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
@@ -127,7 +127,7 @@ class Shard:
         return self._counted(add, most)
 
     def refine(self, factor: int, most: int) -> None:
-        """Multiply every score by a factor; ``most`` is the greatest that can come out (:meth:`reweigh` says more)."""
+        """Multiply every score by a factor; ``most`` is the greatest score possible afterwards: see :meth:`reweigh`."""
         self._advance(self._most * factor, most)
         self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
         self._cumulative_losses *= self._cumulative_losses.dtype.type(factor)
@@ -141,7 +141,7 @@ class Shard:
     def restore(self, cumulative_losses: AnyArray | None, most: int) -> ScoreHistogram:
         """Set the scores to what :meth:`cumulative_losses` returned, or all to 0 (None), and count them.
 
-        What cannot be scores of these records, none above ``most``, is a BadData, and changes nothing.
+        Raises BadData, and changes nothing, if these cannot be scores of the records; none may be above ``most``.
         """
         if cumulative_losses is None:
             cumulative_losses = np.zeros(len(self), dtype=np.uint8)
@@ -160,7 +160,7 @@ class Shard:
         self._most = reached
 
     def _counted(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
-        """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""
+        """Do work on every block of records, and count the resulting scores, on all cores in bounded memory."""
         even = -(-len(self) // (self._threads or processors()))
         size = min(_SHARE, max(even, -(-_WORTH // self._rows.dimension)))
 
@@ -192,8 +192,8 @@ class Shard:
     def pick(self, words: Words, ties: Words, size: int, acceptance_table: AcceptanceTable, gather: bool) -> Picked:
         """Go through proposals of single records of the whole sample (:func:`accept`), and pick those of this shard.
 
-        The words are the same for all shards, ``size`` is the number of records of all. ``gather`` says whether the
-        records are wanted too, or their numbers only.
+        The words are the same for all shards, and ``size`` is the total number of records. With ``gather`` the records
+        are returned, too, else only their numbers.
         """
         places, rows = np.empty((2, len(words)), dtype=np.int64)
         table = (acceptance_table.base, acceptance_table.limits)
@@ -210,7 +210,7 @@ class Shard:
     def find(
         self, points: Indices, words: Words, first: int, acceptance_table: AcceptanceTable, gather: bool
     ) -> Picked:
-        """Find the records at the given points of all shards' piles, this shard's beginning at ``first``.
+        """Find the records at the given points of all shards' cumulative heights; this shard's begin at ``first``.
 
         Each is accepted if its word is at most its limit.
         """
@@ -225,7 +225,7 @@ class Shard:
 
 
 def widened(before: int, after: int) -> int:
-    """Return the bytes a record of counts up to ``after``, where those up to ``before`` are narrower; else 0."""
+    """Return the bytes per record of counts up to ``after`` if counts up to ``before`` are narrower, else 0."""
     wide = np.dtype(_width(min(after, MAX_CUMULATIVE_LOSS)))
     return wide.itemsize if wide != np.dtype(_width(before)) else 0
 
@@ -249,7 +249,7 @@ def _tally(cumulative_losses: AnyArray, tables: AnyArray) -> None:
 
 @njit
 def level(cumulative_loss: Any, base: Any, last: Any) -> Any:
-    """Return which entry of the chances' tables belongs to a score."""
+    """Return the index of a score in the tables of limits and heights."""
     return max(min(np.int64(cumulative_loss) - base, last), 0)
 
 
@@ -258,12 +258,12 @@ def accept(
     words: Words, ties: Words, size: int, first: int, cumulative_losses: AnyArray, base: int, limits: Words,
     places: Indices, rows: Indices,
 ) -> tuple[int, int]:  # fmt: skip
-    """Accept or reject one uniformly proposed record a word; return how many are accepted and undecided.
+    """Accept or reject one uniformly proposed record per word; return how many are accepted and undecided.
 
-    The low half of the word picks one of all ``size`` records (Lemire's exact multiply-and-shift); this shard begins at
-    ``first``, and others' records are passed over. The high half is compared with that of the record's limit; where
-    these are equal, the high half of ``ties`` (one word a proposal, or none at all) decides. Limits ascend with the
-    score. Below the first of them every record is accepted, and its score is not looked at.
+    The low half of the word picks one of all ``size`` records (Lemire's exact multiply-and-shift). This shard begins at
+    ``first``, and records of other shards are skipped. The high half is compared with that of the record's limit. If
+    they are equal, the high half of ``ties`` (one word per proposal, or none at all) decides. Limits ascend with the
+    score. Words below the first limit accept every record without reading its score.
     """
     n = np.uint64(size)
     biased = (np.uint64(1) << _32) % n
@@ -291,7 +291,7 @@ def accept(
                 undecided += 1
             else:
                 accepted = (ties[k] >> _32) <= (limit & _LOW)
-        # Written whether accepted or not: a branch here would be mispredicted, and would wait for memory.
+        # Written whether accepted or not, since a branch here would be mispredicted and would wait for memory.
         places[found] = k
         rows[found] = row
         found += np.int64(accepted)
@@ -300,7 +300,7 @@ def accept(
 
 @njit
 def stack(cumulative_losses: AnyArray, base: int, heights: Indices, stairs: Indices) -> None:
-    """Sum up the heights of the records, and write down the sum after every :data:`STEP` of them."""
+    """Sum up the heights of the records, and store the sum after every :data:`STEP` of them."""
     last = len(heights) - 1
     total = 0
     for step in range(len(stairs)):
@@ -314,9 +314,9 @@ def find(
     points: Indices, words: Words, first: int, cumulative_losses: AnyArray, base: int, limits: Words, heights: Indices,
     stairs: Indices, places: Indices, rows: Indices,
 ) -> int:  # fmt: skip
-    """Find the record on whose height each point lies, heights piled up from ``first``; accept or reject it.
+    """Find the record whose interval of the cumulative heights from ``first`` has each point; accept or reject it.
 
-    Points outside this shard's sums are left to others. Returns how many are accepted.
+    Points outside this shard's sums are left to other shards. Returns how many are accepted.
     """
     last = len(heights) - 1
     found: Any = 0

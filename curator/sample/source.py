@@ -1,4 +1,4 @@
-"""Where a sample comes from, how much room it takes, and how its records are brought into their storage."""
+"""The source of a sample, its memory and disk requirements, and the loading of its records into storage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from common.data.population import Contributed
 
 PROCESS = 256 << 20  # bytes of a worker without any people
-STORE = 256 << 20  # bytes of shared memory in which proposals and draws travel to and from workers on this machine
+STORE = 256 << 20  # bytes of shared memory for proposals and draws to and from workers on this machine
 
 OnProgress = Callable[[str], None]  # called with each line of progress
 Done = TypeVar("Done")
@@ -41,7 +41,7 @@ PAUSE = 5.0  # seconds between two lines of progress
 
 @dataclass(frozen=True)
 class Source:
-    """Where a sample comes from, and how it is kept: all that another process of the curator's needs to know too.
+    """The source and storage of a sample, with everything that another process of the curator needs to know.
 
     Files of records are in ``folder``, those of tables in ``data``. For ``seed``, ``contributed`` and the key of the
     secret ``order``, see :func:`common.data.population.open_records`.
@@ -68,7 +68,7 @@ class Source:
         return RecordLayout.of(self.scenario.curator.storage, self.scenario.source, population.records(np.arange(1)))
 
     def planned_layout(self) -> RecordLayout:
-        """Return the layout that the sample will have; no table is read, and nobody drawn where their type is known."""
+        """Return the layout that the sample will have; reads no table, and draws no people if their type is known."""
         people = self.scenario.source
         kind = np.float32 if people.distribution is None else people.distribution.feature_type
         if kind is None:
@@ -91,20 +91,20 @@ class Source:
         return layout.rows(file.columns())
 
     def check(self, work: Callable[[int, int], int]) -> None:
-        """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.
+        """Refuse, before any work, a sample that does not fit into memory or on the disk during a run.
 
-        In memory there are the rows, if that is their place, one count of mistakes a record, a table as it is read and
-        once more in its random order, and what the work on the sample takes. On disk there are the rows, if that is
-        their place, and the counts twice: a new file of them is written before the old one goes.
+        Memory holds the rows, if they are stored there, one count of mistakes per record, a table as it is read and
+        again in its random order, and the memory of the work on the sample. The disk holds the rows, if they are stored
+        there, and the counts twice, since a new file of counts is written before the old one is deleted.
 
         Args:
-            work: Returns how many bytes that work takes, by the number of features and the bytes of one.
+            work: Returns the bytes of that work, from the number of features and the bytes of one.
         """
         storage, n = self.scenario.curator.storage, self.size
         layout = self.planned_layout()
         width, beside = layout.width, work(layout.dimension, layout.dtype.itemsize)
         table = 0 if self.scenario.source.table is None else 2 * n * (4 * layout.dimension + 1)
-        # Counts: one byte up to 255 reweighs, two or four beyond, and the narrower ones beside them while they widen.
+        # Counts take one byte up to 255 reweighs, two or four beyond, and both widths while they are widened.
         rounds = self.scenario.curator.rounds
         widths = [1, *(wide for wide, most in ((2, 0xFF), (4, 0xFFFF)) if rounds > most)]
         rows, widest, held = n * width, n * widths[-1], n * sum(widths[-2:])
@@ -143,7 +143,7 @@ class Source:
 def _people_rows(
     encoded: Encoded, count: int, layout: RecordLayout, threads: int, on_progress: OnProgress
 ) -> ShardRows:
-    """Return records in memory; beside them it takes a few MiB a thread."""
+    """Return records in memory; this needs a few MiB more per thread."""
     columns: list[AnyArray] = [np.empty((count, width), dtype=dtype) for dtype, width in layout.columns]
 
     def fill(first: int, last: int) -> None:
@@ -169,7 +169,7 @@ def _intact(file: RowFile, threads: int, on_progress: OnProgress) -> bool:
 def each_block(
     work: Callable[[int, int], Done], count: int, size: int, threads: int, what: str, on_progress: OnProgress
 ) -> Iterator[Done]:
-    """Do work on every block (begin, end) of ``count`` items; yield what it returns, in order, and tell how far it is.
+    """Do work on every block (begin, end) of ``count`` items; yield its results in order, and report progress.
 
     The results do not depend on the number of threads if those of the work do not.
     """
@@ -191,9 +191,9 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """The type and width of the columns in which records are kept, one array each with a row a record.
+    """The type and width of the columns in which records are stored, each an array with one row per record.
 
-    ``grid`` says what codes stand for; None where features are kept as they are, with labels beside them.
+    ``grid`` has the meaning of codes; None if features are stored without encoding, with labels beside them.
     """
 
     columns: tuple[tuple[np.dtype[Any], int], ...]
@@ -209,9 +209,9 @@ class RecordLayout:
 
     @classmethod
     def of(cls, storage: Storage, people: PopulationSpec, example: Records) -> RecordLayout:
-        """Return the layout that a scenario names for people of whom some records are given.
+        """Return the layout that a scenario's storage section names, for people with these example records.
 
-        Fixed-point numbers are refused for features without public bounds, or of 0 and 1.
+        Fixed-point numbers are refused for features without public bounds, and for 0/1 features.
         """
         grid = Grid.of(people) if storage.numbers == "fixed" else None
         if grid is not None:
@@ -225,7 +225,7 @@ class RecordLayout:
 
     @property
     def block(self) -> int:
-        """Records that are drawn and written in one go: a few MiB."""
+        """Number of records that are drawn and written at a time, a few MiB."""
         return max(1, _CELLS // max(1, self.dimension))
 
     def encode(self, records: Records) -> list[AnyArray]:
@@ -240,10 +240,10 @@ class RecordLayout:
 
 
 class RowFile:
-    """Columns one after the other in one file, each from a page's beginning on; and beside it SHA-256 of every block.
+    """Consecutive columns in one file, each aligned to a page, with a second file of SHA-256 of every block.
 
-    The checksums are written last, after the file is on disk under its name, so where they are, the file was whole.
-    ``people`` is a digest of everything that decides who these ``count`` people are: a file of others is not used.
+    The checksums are written last, after the file is on disk under its name. So if they exist, the file was complete.
+    ``people`` is a digest of everything that determines these ``count`` people; a file of other people is not used.
     """
 
     def __init__(self, path: Path, layout: RecordLayout, count: int, people: str) -> None:
@@ -257,7 +257,7 @@ class RowFile:
         self.size = self._offsets[-1]
 
     def known(self) -> list[str] | None:
-        """Return the checksums that were written for these people; None if the file was never finished, or cut off."""
+        """Return the checksums that were written for these people; None if the file is unfinished or truncated."""
         try:
             facts: dict[str, Any] = json.loads(self._sidecar.read_bytes())
             checksums = facts.pop("checksums")
@@ -267,7 +267,7 @@ class RowFile:
         return checksums if whole and facts == self._facts else None
 
     def checksum(self, begin: int, end: int) -> str:
-        """Return SHA-256 of the records begin, ..., end - 1 as they are in the file, in hex."""
+        """Return SHA-256 of the records begin, ..., end - 1 in the file, in hex."""
         digest = hashlib.sha256()
         with self.path.open("rb") as file:
             for (dtype, width), offset in zip(self.layout.columns, self._offsets, strict=False):
@@ -282,9 +282,9 @@ class RowFile:
         ]
 
     def write(self, encoded: Encoded, threads: int, on_progress: OnProgress) -> None:
-        """Write the columns of each block of records; then put the file in its place, and then its checksums.
+        """Write the columns of each block of records, then move the file to its place, and then write its checksums.
 
-        If that fails, nothing is left of it.
+        If that fails, no file remains.
         """
         part = self.path.with_name(self.path.name + ".part")
         self._sidecar.unlink(missing_ok=True)
@@ -305,7 +305,7 @@ class RowFile:
         try:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(descriptor, 0, self.size)
-            else:  # macOS: a disk that fills up is noticed as it is written
+            else:  # macOS: a full disk is noticed during writing
                 os.ftruncate(descriptor, self.size)
             block, what = self.layout.block, "people written"
             checksums = list(each_block(written, self.count, block, threads, what, on_progress))
