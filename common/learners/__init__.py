@@ -1,1 +1,1 @@
-"""Learners: the public settings of each, and what a call of it costs. One file each, registered."""
+"""Learners: the public settings of each, and the privacy cost of a call. One file each, registered."""

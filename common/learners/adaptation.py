@@ -1,4 +1,4 @@
-"""Both learners of domain adaptation: settings, checked before a record is touched, event, and plan."""
+"""Learners of domain adaptation: settings, which are checked before any record is read, event, and plan."""
 
 import math
 from typing import Annotated, ClassVar, Literal, Self
@@ -22,12 +22,12 @@ Calibration = Literal["tight", "paper"]
 Mu = Annotated[float, Field(gt=0, le=1e6)]
 
 MAX_NOISE = 2.0**20
-"""Greatest sqrt(T)/mu: a sensitivity is at most 2^23 whole numbers, and its noise then exact in double precision."""
+"""Greatest sqrt(T)/mu: a sensitivity is at most 2^23 whole numbers, so its noise is exact in double precision."""
 MIN_SHARE, MAX_SHARE = 1e-4, 0.99
-"""Of the private scales: with less, or more, one of the noises would be beyond all use."""
+"""Range of the private scales' share: outside it, one of the two noises would be uselessly large."""
 MAX_SCORES = 512.0
-"""Lambda r: far beyond what a probability can be told from 0 by; larger ones would cost the discrepancy its digits."""
-MIN_CLIP = 2.0**-20  # least clip of residuals: below it nothing of a response in [-1, 1] would be left
+"""Greatest Lambda r: such scores give probabilities of practically 0; larger ones lose digits of the discrepancy."""
+MIN_CLIP = 2.0**-20  # least clip of residuals: a smaller one would remove all of a response in [-1, 1]
 ResidualClip = Annotated[float, Field(ge=MIN_CLIP, le=1e6)] | Literal["public"] | None
 
 
@@ -35,30 +35,30 @@ class AlgorithmFields(Value):
     """Settings of both algorithms that are never left open.
 
     Attributes:
-        alpha: In (0, 1): what the source weighs in the reference p = (alpha/m, (1 - alpha)/n).
-        alpha_from: ``given``, or ``discrepancy``: the weight of the source is then what minimises the part of Theorem
-            B.1 that depends on it, for the private estimate of the discrepancy, and ``alpha`` at most.
-        one_sided: Whether the discrepancy is sup_w L(target, w) - L(source, w), which is all that Theorem B.1's proof
-            needs, in the place of its absolute value.
+        alpha: In (0, 1): weight of the source in the reference p = (alpha/m, (1 - alpha)/n).
+        alpha_from: ``given``, or ``discrepancy``: the weight of the source then minimizes the part of Theorem B.1 that
+            depends on it, for the private estimate of the discrepancy, and is at most ``alpha``.
+        one_sided: Whether the discrepancy is sup_w L(target, w) - L(source, w) instead of its absolute value; the proof
+            of Theorem B.1 needs only that.
         local: The discrepancy is over the w within this distance of the public side's own fit; null: over the ball.
-        kappa_1, kappa_2, kappa_inf: At least 0 (lambda in problem (7)): against weights away from p, against few
-            effective records, against single large weights.
+        kappa_1, kappa_2, kappa_inf: At least 0 (lambda in problem (7)): penalties of weights away from p, of few
+            effective records, and of single large weights.
         iterations: T.
         radius: Lambda: ||w|| <= Lambda.
         norm: r: features are scaled to ||x|| <= r.
-        discrepancy_share: Share of mu^2 that the estimate of the discrepancy gets.
-        bound_share: Share of mu^2 for the private side's loss of the model that is released: then the result has the
-            bound of Theorem B.1 as a number. 0: it has none. It takes an ``alpha`` that is given, and no whitening.
+        discrepancy_share: Share of mu^2 for the estimate of the discrepancy.
+        bound_share: Share of mu^2 for the private side's loss of the released model; the result then includes the value
+            of the bound of Theorem B.1. 0: no bound. It requires a given ``alpha`` and no whitening.
         scales_share: theta_2, share of each step that the private scales get; None for the division that minimizes the
             bound of Theorem 4.3 (with its U = 1).
         steps: ``scaled`` (default) or ``paper``; see the algorithms.
-        spread: With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
-        sharpness: mu of the softmax in the place of the greatest weight; None for (m + n) ln(m + n).
-        labelled: k: only the first k people of a private target have labels that are read (weakly supervised); the
-            discrepancy is then the unlabelled one, of all of them, with the public side's fit in the place of labels.
-            Null: all have labels.
-        start: Where w begins: at ``zero``, or at the least loss of the *public* side alone, w_0. In the latter case
-            ``scaled`` steps are also so short that noise alone raises that public loss by a quarter at most, in
+        spread: With noise, total distance by which noise may move a private scale with ``scaled`` steps.
+        sharpness: mu of the softmax that replaces the greatest weight; None for (m + n) ln(m + n).
+        labelled: k: labels of only the first k people of a private target are read (weakly supervised); the
+            discrepancy is then the unlabelled one, of all people, with the public side's fit instead of labels.
+            Null: all labels are read.
+        start: Start of w: ``zero``, or ``public``: the minimizer w_0 of the loss of the *public* side alone. Then
+            ``scaled`` steps are also short enough that noise alone raises that public loss by at most a quarter, in
             expectation.
     """
 
@@ -96,7 +96,7 @@ class AlgorithmFields(Value):
         return self
 
     def check_mu(self, mu: float) -> None:
-        """Refuse a mu of all iterations that asks for more noise than double precision has whole numbers for."""
+        """Refuse a mu of all iterations whose noise exceeds the whole numbers of double precision."""
         if math.sqrt(self.iterations) > MAX_NOISE * mu:
             raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
 
@@ -106,8 +106,8 @@ class ConvexFields(AlgorithmFields):
 
     Attributes:
         output: ``average`` of all iterates (Algorithm 1), ``suffix`` (of the last half) or ``last``; all cost the same.
-        residual_clip: C: residuals, of responses in [-1, 1], are clipped to [-C, C], and all noise of the iterations is
-            proportional to it. ``public``: the 0.82 quantile of the public side's own residuals (of normal ones,
+        residual_clip: C: residuals, of responses in [-1, 1], are clipped to [-C, C]; a smaller C lowers the noise of
+            the iterations. ``public``: the 0.82 quantile of the public side's own residuals (for normal residuals,
             Huber's 1.345 standard deviations). None: Lambda r + 1, which no residual exceeds.
     """
 
@@ -133,33 +133,33 @@ class NonconvexFields(AlgorithmFields):
 
 
 def split(settings: AlgorithmFields, mu: float) -> tuple[float, float]:
-    """Return the mu of the discrepancy and of all iterations, whose squares sum to at most mu^2.
+    """Return the mu of the discrepancy and the mu of all iterations.
 
-    With that of :func:`bound_mu` they still do.
+    Their squares, with that of :func:`bound_mu`, sum to at most mu^2.
     """
     share = settings.discrepancy_share
     return down(mu * math.sqrt(share)), down(mu * math.sqrt(1.0 - share - settings.bound_share))
 
 
 def bound_mu(settings: AlgorithmFields, mu: float) -> float:
-    """Return the mu of the private side's loss of what is released, for the bound of Theorem B.1."""
+    """Return the mu of the private side's loss at the released model, for the bound of Theorem B.1."""
     return down(mu * math.sqrt(settings.bound_share))
 
 
 class OpenAdaptation(OpenSettings, AlgorithmFields):
-    """Settings of a learner on the sample itself and a public sample of another domain; the weights play no part.
+    """Settings of a learner on the sample itself and a public sample of another domain; it ignores weights.
 
-    Both are seen as x' = (x - center, 1) of the first ``features`` features x.
+    Both samples are used as x' = (x - center, 1) of the first ``features`` features x.
 
     Attributes:
-        calibration: ``tight``, or ``paper``: both parts of a step get the same share, as the printed noise has it.
-        features: d: the first so many features are looked at.
-        center: Public, subtracted from every feature.
+        calibration: ``tight``, or ``paper``: both parts of a step get the same share, as with the paper's noise.
+        features: d: number of features, from the first on, that are used.
+        center: Public number, subtracted from every feature.
         intercept: Whether x' ends with a constant 1.
-        whitening: ``public``: x' begins with V (D + I)^-1/2 V' (x - mean)/deviation, scaled so that three quarters of
-            the public rows are within ``norm``, in the place of x - center; all of it from the public sample's moments.
+        whitening: ``public``: x' begins with V (D + I)^-1/2 V' (x - mean)/deviation instead of x - center, scaled so
+            that three quarters of the public rows are within ``norm``; all from the public sample's moments.
         private: The curator's people are the ``target``, and the public sample the source; or the other way round.
-        mu: Of one call; null for no privacy at all.
+        mu: Privacy parameter of one call; null for no privacy at all.
     """
 
     reweighs: ClassVar[bool] = False
@@ -186,7 +186,7 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
         return follow(request.given_rounds, lambda: 1, "one call", SOURCE + "Algorithm 1")
 
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
-        """Fill in ``calibration``, and ``mu`` of a call: mu*(eps, delta), or that of the paper's noise if private."""
+        """Fill in ``calibration``, and the ``mu`` of a call: mu*(eps, delta), or the paper's noise's if private."""
         mu = _most(task, self.discrepancy_share + self.bound_share) if self.mu == PLAN else self.mu
         return self.settled(SETTINGS[self.name], mu=mu, calibration="paper" if task.paper else "tight")
 
@@ -225,8 +225,8 @@ class OpenResponse(OpenAdaptation):
     """Settings of adaptation that predicts a feature, or the label.
 
     Attributes:
-        response: The feature that is predicted, in [0, 1] by its public bounds, behind those that are looked at: the
-            algorithm sees it as 2 y - 1, and what is released is a regressor. Null: the label, and a half-space.
+        response: Index of the predicted feature, which is in [0, 1] by its public bounds and comes after the features
+            that are used. The algorithm sees it as 2 y - 1 and releases a regressor. Null: label and half-space.
     """
 
     response: int | None = Field(default=None, ge=1, lt=1 << 17)
@@ -274,14 +274,14 @@ class NetworkFields(NonconvexFields):
     """Settings of NCnvxAdap for the softmax of several classes, and for networks with one hidden layer.
 
     Attributes:
-        hidden: k, units of the hidden layer; 0 for the softmax of linear scores.
+        hidden: k, number of units in the hidden layer; 0 for the softmax of linear scores.
         kappa_1: As before; rows whose loss (of the source, with the discrepancy) is above it lose their weight.
-        gradient_clip: C: a row's gradient is shortened to this length at most, and all noise of the gradients is
-            proportional to it. None: G of Section 5, which none exceeds.
-        loss_clip: B: a row's loss counts as this at most where it moves a scale. None: the greatest that there can be.
-        step: Of w, with ``scaled`` steps; so an iteration without noise moves w by step times C at most. The paper's,
-            1/beta_bar, is by the worst curvature in the ball.
-        start: ``zero``: output weights 0, hidden ones small and random. ``public``: the public side's own fit.
+        gradient_clip: C: a row's gradient is clipped to this norm, and all noise of the gradients is proportional to
+            it. None: G of Section 5, which no gradient exceeds.
+        loss_clip: B: a row's loss is clipped to this where it moves a scale. None: the greatest possible loss.
+        step: Step size of w with ``scaled`` steps; an iteration without noise moves w by at most step times C. The
+            paper's step, 1/beta_bar, follows from the worst curvature in the ball.
+        start: ``zero``: output weights 0, hidden weights small and random. ``public``: the public side's own fit.
     """
 
     hidden: int = Field(default=16, ge=0, le=MAX_HIDDEN)
@@ -296,7 +296,7 @@ class OpenNetworkAdap(NetworkFields, OpenAdaptation):
     """Settings of adaptation of a softmax or a network (:class:`curator.learners.networks.NetworkAdap`).
 
     Attributes:
-        classes: Columns in which the class stands, behind those that are looked at; null: the label.
+        classes: One-hot columns of the class, after the features that are used; null: the label.
     """
 
     name: Literal["network-adap"] = "network-adap"
@@ -341,15 +341,15 @@ Method = Literal["private-dm", "dm", "kmm", "sbest"]
 
 
 class MatchingFields(AlgorithmFields):
-    """Settings of methods that weigh a public source to be like the target; the squared loss.
+    """Settings of methods that weight a public source to resemble the target, with the squared loss.
 
     Attributes:
         method: ``private-dm``: private discrepancy minimization. The others are *not private*: discrepancy minimization
             (``dm``), kernel mean matching (``kmm``) and best-effort adaptation (``sbest``), which reads labels of the
             target as well, and ``alpha``, ``kappa_1`` (lambda_1), ``kappa_2`` and ``kappa_inf``.
-        iterations: K, of Frank and Wolfe, where private.
-        smoothing: s, by which the spectral norm is smoothed, where private.
-        kept: The greater, the more of the equal weights is left, and the less rests on the K rows that were chosen.
+        iterations: K, number of Frank-Wolfe steps of the private method.
+        smoothing: s, smoothing of the spectral norm in the private method.
+        kept: A greater value keeps more of the equal weights and puts less weight on the K chosen rows.
     """
 
     method: Method = "private-dm"
@@ -386,7 +386,7 @@ class MatchingSettings(OpenMatching, AdaptationSettings):
 
 
 def _most(task: PlanTask, other_shares: float) -> float | None:
-    """Return the largest mu that the curator's budget admits, None without one."""
+    """Return the largest mu that the curator's budget admits; None without a budget."""
     if task.epsilon is None:
         return None
     if not task.epsilon <= MAX_EPSILON:

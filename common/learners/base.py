@@ -1,4 +1,4 @@
-"""What is public of every learner: its settings, what a call releases, what it looks at, and its plan."""
+"""The public part of every learner: its settings, the event of a call, the features that it uses, and its plan."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ S = TypeVar("S", bound="LearnerSettings")
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """The numbers of a scenario that the plan of its learner depends on; ``plan`` where one is open.
+    """The numbers of a scenario on which its learner's plan depends; an open one is ``plan``.
 
     Attributes:
         paper: Whether to compute as the paper does.
-        alpha, beta, accuracy: Of the run; and the loss on mu, at most, that every call is to reach.
-        dimension: d, of the curator's people.
-        chi_squared, supremum: X = chi^2(T||S) + 1 and, where it is known, D_inf.
-        vc_dimension, hypotheses: Size of the class, where the scenario says it.
+        alpha, beta, accuracy: alpha and beta of the run, and the greatest loss on mu that every call may have.
+        dimension: d, number of features of the curator's people.
+        chi_squared, supremum: X = chi^2(T||S) + 1 and, if it is known, D_inf.
+        vc_dimension, hypotheses: Size of the class, if the scenario states it.
         epsilon, delta: The curator's whole budget; None for none.
-        given_n, given_rounds: n and T as the scenario has them.
-        agnostic: Whether nothing is assumed of the best hypothesis' loss.
+        given_n, given_rounds: n and T as in the scenario.
+        agnostic: Whether nothing is assumed about the best hypothesis' loss.
     """
 
     paper: bool
@@ -66,14 +66,14 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class PlanTask(PlanRequest):
-    """A request with what was settled before its learner.
+    """A request with the numbers that were planned before the learner.
 
     Attributes:
         rounds: T.
         kappa, eta: Density (None without projection) and step of multiplicative weights.
-        sample: n that the statistics ask for.
+        sample: n that the statistics require.
         before: Number of reweighs before the first round.
-        beside: What is released beside the learner's calls, out of the same budget.
+        beside: Events beside the learner's calls that the same budget pays for.
     """
 
     rounds: int
@@ -85,7 +85,7 @@ class PlanTask(PlanRequest):
 
     @property
     def budget(self) -> tuple[float, float, float] | None:
-        """The curator's epsilon and delta, and kappa; None where one of them is missing."""
+        """The curator's epsilon and delta, and kappa; None if one of them is missing."""
         if self.epsilon is None or self.delta is None or self.kappa is None:
             return None
         return self.epsilon, self.delta, self.kappa
@@ -94,70 +94,70 @@ class PlanTask(PlanRequest):
         return Calls(n, self.kappa, self.eta, self.rounds, self.before)
 
     def any_people(self, source: str, formula: str = "n of the statistics; any n is as private") -> PlannedValue:
-        """Return n where privacy is the same for every n: what the statistics ask for."""
+        """Return the n that the statistics require, for a learner whose privacy does not depend on n."""
         return follow(self.given_n, lambda: self.sample, formula, source)
 
 
 class ClassColumns(Value):
-    """C = ``count`` classes, from 2 to 64, that stand as one-hot columns among the features from ``first`` on."""
+    """C = ``count`` classes, from 2 to 64, as one-hot columns among the features from ``first`` on."""
 
     first: int = Field(ge=1, lt=1 << 16)
     count: int = Field(ge=2, le=MAX_CLASSES)
 
 
 class OpenSettings(Value):
-    """A learner's settings as a scenario gives them: those whose type says so may be left at ``plan``.
+    """A learner's settings as a scenario gives them; those whose type allows it may be left at ``plan``.
 
-    A learner of which something may be left open has a class of such settings, from which the class of the settled ones
-    derives and narrows the types of these fields: settled settings are open ones of which nothing is open. The open
-    class chooses (:meth:`complete`), the settled one states what its calls cost and need.
+    A learner with open settings has a class for them. The class of its settled settings derives from that class and
+    narrows the types of these fields: settled settings are open settings without open values. The open class chooses
+    values (:meth:`complete`); the settled class states the cost and the requirements of calls.
     """
 
     name: str
 
     by_choice: ClassVar[frozenset[str]] = frozenset()
-    """Which hypotheses it may give that are accepted only by choice (``Hypothesis.by_choice``)."""
+    """Kinds of hypotheses that it may return and that are accepted only by choice (``Hypothesis.by_choice``)."""
 
     reweighs: ClassVar[bool] = True
-    """Whether it learns from draws of mu; if not, it sees the sample as it is, and the weights do not matter."""
+    """Whether it learns from draws of mu; if not, it uses the sample itself and ignores the weights."""
 
     finds_parities: ClassVar[bool] = False
-    """Whether it learns parities: the best of these, not of half-spaces, is what it is compared with."""
+    """Whether it learns parities, so that it is compared with the best parity and not with the best half-space."""
 
     least: ClassVar[tuple[str, ...]] = ()
-    """Settings with a least number, which :meth:`LearnerSettings.planned_values` has: fewer break the accuracy."""
+    """Settings with a minimum from :meth:`LearnerSettings.planned_values`; a smaller value breaks the accuracy."""
 
     _written: dict[str, Any] | None = PrivateAttr(default=None)
 
     @property
     def protected(self) -> Protected:
-        """What of a person's record its privacy event speaks of: the whole of it, unless the learner says less."""
+        """The part of a person's record that its privacy event protects: all of it, unless the learner states less."""
         return "records"
 
     @property
     def features_are_public(self) -> bool:
-        """Whether the scenario states, where labels alone are protected, that features are public."""
+        """Whether the scenario states that features are public, if labels alone are protected."""
         return False
 
     @property
     def class_columns(self) -> tuple[int, int]:
-        """The features that take the place of the label, its ``classes``: the first of them, and how many."""
+        """The first feature and the number of features that replace the label, its ``classes``."""
         classes: ClassColumns | None = getattr(self, "classes", None)
         return (0, 0) if classes is None else (classes.first, classes.count)
 
     @property
     def surrogate_loss(self) -> str | None:
-        """The surrogate loss that the learner minimises, where that is known."""
+        """The surrogate loss that the learner minimizes, if that is known."""
         return None
 
     @property
     def reach(self) -> float:
-        """By how much a linear loss may differ between two hypotheses of its class; 1 where it has no such bound."""
+        """Greatest difference of a linear loss between two hypotheses of its class; 1 if it has no such bound."""
         return 1.0
 
     @property
     def as_written(self) -> dict[str, Any]:
-        """The JSON form as a scenario has it: without what it leaves to the defaults, and numbers as they are given."""
+        """The JSON form as in the scenario: without values that it leaves to the defaults, and numbers as given."""
         return self._written or {"name": self.name, **self.model_dump(mode="json", exclude_unset=True)}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -170,7 +170,7 @@ class OpenSettings(Value):
         return getattr(self, name)
 
     def settled(self, kind: type[S], **numbers: Any) -> S:
-        """Return settled settings of this kind: these with the given numbers, in JSON form, where they are at ``plan``.
+        """Return settled settings of this kind: these with the given numbers, in JSON form, instead of ``plan``.
 
         Raises:
             BadScenario: If one is out of range.
@@ -179,61 +179,61 @@ class OpenSettings(Value):
         return _read(kind.parse, {key: numbers[key] if left_open(value) else value for key, value in written.items()})
 
     def planned_rounds(self, request: PlanRequest) -> PlannedValue | None:
-        """Return T where the learner itself decides it; None where multiplicative weights do."""
+        """Return T if the learner itself determines it; None if multiplicative weights do."""
         return None
 
     def planned_sample(self, request: PlanRequest) -> PlannedValue | None:
-        """Return the n that the statistics ask for, where the learner itself decides it; None for Lemma 3.2."""
+        """Return the n that the statistics require, if the learner itself determines it; None for Lemma 3.2."""
         return None
 
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
-        """Fill in what the settings leave open, for n people (None: n follows later).
+        """Fill in the open settings for n people (None: n is determined later).
 
         Raises:
-            BadScenario, BadInput, BudgetExceeded: If there is no such number.
+            BadScenario, BadInput, BudgetExceeded: If no value is valid.
         """
         if not isinstance(self, LearnerSettings):
             raise BadScenario(f"nothing of the learner {self.name!r} can be left at plan")
         return self
 
     def plan(self, task: PlanTask) -> tuple[LearnerSettings, PlannedValue]:
-        """Return the settled settings, and n; errors as those of :meth:`complete`."""
+        """Return the settled settings, and n; raises the errors of :meth:`complete`."""
         learner = self.complete(task, None if task.given_n == PLAN else task.given_n)
         return learner, learner.planned_people(task)
 
 
 class LearnerSettings(OpenSettings):
-    """A learner's public settings, all of them known."""
+    """A learner's public settings without open values."""
 
     paper_limit: ClassVar[tuple[str, float] | None] = None
-    """The paper's theorem about the learner, and below which epsilon it is proven; None if it has none."""
+    """The paper's theorem about the learner, and the epsilon below which it is proven; None if there is none."""
 
     @abstractmethod
     def event(self, tv_bound: float) -> Event:
-        """Declare what one call costs, before it runs; TV(mu, mu') of neighbouring samples is at most ``tv_bound``."""
+        """Return the event of one call, before it runs; TV(mu, mu') of neighbouring samples is at most ``tv_bound``."""
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
-        """Tell whether it can have released a hypothesis; by default, any that all accept, and those ``by_choice``."""
+        """Return whether it can have released a hypothesis; by default any ordinary kind, and those ``by_choice``."""
         return hypothesis.kind in ordinary_kinds() | self.by_choice
 
     def greatest_loss(self, norm: float, dimension: int) -> float:
-        """Return a bound on its surrogate loss, for all that it can give, on records of a norm; infinite if none."""
+        """Return a bound on its surrogate loss for all its hypotheses on records up to a norm; infinite if none."""
         return math.inf
 
     def steepest(self, norm: float, dimension: int) -> float:
-        """Return a bound on how long a gradient of that loss is; infinite if none is known."""
+        """Return a bound on the norm of a gradient of that loss; infinite if none is known."""
         return math.inf
 
     @property
     def clipped(self) -> float:
-        """The length to which it clips gradients, infinite where it does not."""
+        """The norm to which it clips gradients; infinite if it does not clip."""
         return math.inf
 
     @property
     def shown_features(self) -> int | None:
-        """How many features, from the first on, are taken for public; None: all.
+        """The number of features, from the first on, that are public; None for all.
 
-        0 unless it protects labels only; then those before the columns of the classes, if there are such.
+        0 unless it protects labels only; then those before the columns of the classes, if there are any.
         """
         if self.protected != "labels":
             return 0
@@ -241,7 +241,7 @@ class LearnerSettings(OpenSettings):
         return first if count else None
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
-        """Return n: what the statistics ask for or, if more, what the budget does."""
+        """Return n: the greater of what the statistics and what the budget require."""
         budget = task.budget
         if budget is None:
             return task.any_people(PAPER + "Lemma 3.2", "n of the statistics (no privacy)")
@@ -257,11 +257,11 @@ class LearnerSettings(OpenSettings):
         return None
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        """Return the settings that are numbers of the plan, by name; ``asked`` has them as the scenario does."""
+        """Return the settings that are numbers of the plan, by name; ``asked`` has them as in the scenario."""
         return {}
 
     def chosen_value(self, asked: OpenSettings, name: str, formula: str, source: str) -> PlannedValue:
-        """Return a setting that a plan chooses, and for which there is no rule where the scenario gives it."""
+        """Return a setting that a plan chooses; it has no rule if the scenario gives its value."""
         value = getattr(self, name)
         return PlannedValue(
             value=value, rule=value if asked.given(name) == PLAN else None, formula=formula, source=source
@@ -269,7 +269,7 @@ class LearnerSettings(OpenSettings):
 
 
 SETTINGS: TypeRegistry[LearnerSettings] = TypeRegistry("learner", __name__, "name")
-"""The settled settings of every learner: with their event and their plan, all that is public of it."""
+"""The settled settings of every learner; with their event and their plan, they are its whole public part."""
 
 
 def open_form(name: str) -> type[OpenSettings]:
@@ -279,7 +279,7 @@ def open_form(name: str) -> type[OpenSettings]:
 
 
 def parse_settings(written: Any) -> OpenSettings:
-    """Return a learner's settings, settled ones unless a value is at ``plan``; BadScenario if something is wrong."""
+    """Return a learner's settings, settled unless a value is at ``plan``; BadScenario if they are invalid."""
     opened = [key for key, value in written.items() if left_open(value)] if isinstance(written, dict) else []
     name = written.get("name") if opened else None
     if not isinstance(name, str) or name not in SETTINGS.names():
@@ -307,13 +307,13 @@ def _accepted(value: Any) -> OpenSettings:
 
 _AS_WRITTEN = PlainSerializer(lambda settings: settings.as_written, return_type=dict[str, Any])
 AnyOpenLearner = Annotated[OpenSettings, BeforeValidator(_accepted), _AS_WRITTEN]
-"""A field of a value that holds any learner's settings, settled or not; its JSON form is what was written."""
-AnyLearner = Annotated[LearnerSettings, BeforeValidator(_accepted), _AS_WRITTEN]  # the same of settled settings
+"""A field with any learner's settings, settled or not; its JSON form is as written."""
+AnyLearner = Annotated[LearnerSettings, BeforeValidator(_accepted), _AS_WRITTEN]  # the same for settled settings
 
 
 @dataclass(frozen=True)
 class Calls:
-    """A run's calls of its learner, one a round; see :class:`PlanTask`, ``n`` is the size of the curator's sample."""
+    """A run's calls of its learner, one per round; see :class:`PlanTask`. ``n`` is the size of the curator's sample."""
 
     n: int
     kappa: float | None
@@ -323,13 +323,13 @@ class Calls:
 
     @property
     def schedule(self) -> Sequence[float]:
-        """One sampling bound s_t >= TV(mu, mu') a round."""
+        """One sampling bound s_t >= TV(mu, mu') per round."""
         if self.kappa is None:
             return (1.0,) * self.rounds
         return sampling_schedule(self.n, self.kappa, self.eta, self.rounds, self.before)
 
     def events(self, learner: LearnerSettings) -> Events | None:
-        """Return what all calls release; None if the learner guarantees nothing."""
+        """Return the events of all calls; None if the learner guarantees nothing."""
         rounds: Counter[Event] = Counter()
         for tv_bound, times in Counter(self.schedule).items():
             for part in parts_of(learner.event(tv_bound)):
@@ -337,16 +337,16 @@ class Calls:
         return None if any(isinstance(event, NonPrivate) for event in rounds) else list(rounds.items())
 
     def spent(self, learner: LearnerSettings, delta: float) -> float:
-        """Return the epsilon that all calls cost at ``delta``, infinite if the learner guarantees nothing."""
+        """Return the epsilon that all calls cost at ``delta``; infinite if the learner guarantees nothing."""
         events = self.events(learner)
         return math.inf if events is None else cost(events, delta)
 
     def affordable(
         self, learner: LearnerSettings, epsilon: float, delta: float, *, beside: Events = (), quick: bool = False
     ) -> bool:
-        """Tell whether the budget holds all calls, and what is released ``beside`` them; quicker than :meth:`spent`.
+        """Return whether the budget covers all calls and the events ``beside`` them; faster than :meth:`spent`.
 
-        If ``quick``, only accountants are asked that answer at once.
+        With ``quick``, only quick accountants are used.
         """
         events = self.events(learner)
         return events is not None and fits([*events, *beside], epsilon, delta, quick=quick)

@@ -1,4 +1,4 @@
-"""Another learner with hyperparameters that are chosen privately: settings, event, plan."""
+"""A learner that chooses the hyperparameters of another learner privately: settings, event, plan."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ class OpenChosen(OpenSettings):
 
     Attributes:
         learner: Settings of the learner that is run, without ``mu``. It must learn from the sample itself and declare
-            Gaussian releases of at most ``mu`` in all.
-        grid: Values to try, by setting of that learner; every combination is a candidate.
-        law: Of K.
-        mu: Of one run: given to the learner as its ``mu``, and spent on its score.
+            Gaussian releases of at most ``mu`` in total.
+        grid: Values to try for each setting of that learner; every combination is a candidate.
+        law: The law of K.
+        mu: Privacy parameter of one run: given to the learner as its ``mu``, and spent on its score.
         validation: Share of the places for validation, in (0, 1).
-        judges: ``held-out``: part of the places. ``public``: for a public sample of the people that the hypothesis is
-            for (reverse adaptation); it is split in the place of the private sample, all of which is for training, and
-            scores on public records are post-processing and need no noise.
-        loss: What is scored: the loss that agents test.
-        cut: Losses above are counted as this much, in scores only. The noise of a score is cut/mu, so that a public
-            bound on the losses that matter (squared residuals of a tenth: .01) makes it as much smaller. Mistakes are
-            not cut.
+        judges: ``held-out``: validation on part of the places. ``public``: on part of the public sample, if that is of
+            the people for whom the hypothesis is (reverse adaptation); the whole private sample is then for training.
+            Scores on public records are post-processing and need no noise.
+        loss: The loss of the score, which is the one that agents test.
+        cut: Upper bound of losses, in scores only. The noise of a score is cut/mu, so a public bound on the losses that
+            matter reduces it by that factor (for squared residuals of a tenth: .01). Mistakes are not cut.
     """
 
     reweighs: ClassVar[bool] = False
@@ -78,7 +77,7 @@ class OpenChosen(OpenSettings):
         return follow(request.given_rounds, lambda: 1, "one choice", SOURCE)
 
     def complete(self, task: PlanTask, n: int | None) -> ChosenSettings:
-        """Fill in ``mu`` of a run, so that one choice costs the curator's whole budget."""
+        """Fill in the ``mu`` of a run such that one choice costs the curator's whole budget."""
         if self.mu != PLAN:
             return self.settled(ChosenSettings, mu=self.mu)
         epsilon, delta = task.delta_budget("mu of the learner chosen")
@@ -136,5 +135,5 @@ class ChosenSettings(OpenChosen, LearnerSettings):
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of a grid's values, the last key's fastest."""
+    """Return every combination of a grid's values; the last key varies fastest."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]

@@ -1,4 +1,4 @@
-"""Learners of half-spaces and regressions: private gradient descent, releases of moments, the SVM, not private."""
+"""Learners of half-spaces and regressions: private gradient descent, releases of moments, and the non-private SVM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, 
 MIN_NOISE = 0.1  # smallest sigma/L that a plan chooses: below it, noise no longer slows a learner down
 _MAX_NOISE = 2.0**10
 SOURCE = "docs/learners.md"
-FIRST = 0.15  # of mu^2, for a first look where nothing else is given
+FIRST = 0.15  # default share of mu^2 for a first look
 _MOST = 100.0
 
 Mu = Annotated[float, Field(gt=0, le=_MOST)]
@@ -40,12 +40,12 @@ class OpenSgd(OpenSettings):
 
     Attributes:
         loss: ``logistic`` ln(1 + e^{-lm}); ``hinge`` max(0, 1 - lm); ``perceptron`` max(0, -lm), which is the paper's
-            with the sign put right (at lm = 0 it takes the slope -l, so that a start at 0 is not stuck). ``squared``
-            (m - r)^2: a regression of the last feature r in [0, 1] on those before it.
+            with the sign corrected (at lm = 0 it takes the slope -l, so that a start at 0 is not stuck). ``squared``
+            (m - r)^2: a regression of the last feature r in [0, 1] on the features before it.
         steps: R.
         clip: L, public: gradients lie in a ball of this radius around 0.
         noise: sigma / L, up to 2^17; 0 is not private.
-        diameter: D: of the ball; for the box it only scales the steps (the box itself measures sqrt(dim)).
+        diameter: D, diameter of the ball; for the box it only scales the steps (the box has diameter sqrt(dim)).
         domain: ``ball`` or ``box``. The box with a negative intercept is the paper's class of ellipses (Appendix D):
             <w, x> > b with all of w and b in [0, 1], where the features are squares.
         lasso: Weight >= 0 of the L1 norm that every proximal step adds to the loss (ISTA's soft threshold); the Lasso
@@ -54,10 +54,10 @@ class OpenSgd(OpenSettings):
             negative, h_last = b / abs(c) stands for the threshold itself.
         output: ``average`` of all iterates, ``suffix`` (average of the last half) or ``last``.
         start: Every coordinate of the public start.
-        warm: Begin at the previously released hypothesis (public), where there is one, instead of ``start``.
-        look: mu of a first look at the sample in each call (:mod:`curator.learners.preconditioning`): steps then see
-            features less their mean, over their deviation, and records have a length of 1 at most; 0 for none.
-        norm: Of the first look: features are clipped to this Euclidean norm. None: they are in [0, 1].
+        warm: Start at the previously released hypothesis (public), if there is one, instead of ``start``.
+        look: mu of a first look at the sample in each call (:mod:`curator.learners.preconditioning`): steps then use
+            features minus their mean, over their deviation, and records have norm at most 1; 0 for none.
+        norm: Euclidean norm to which the first look clips features. None: features are in [0, 1].
     """
 
     least: ClassVar[tuple[str, ...]] = ("steps",)
@@ -94,7 +94,7 @@ class OpenSgd(OpenSettings):
         return self.clip * self.diameter / 2.0
 
     def width(self, dimension: int) -> int:
-        """Return how many numbers it learns from records of so many features."""
+        """Return the number of parameters that it learns from records with ``dimension`` features."""
         return dimension - (self.loss == "squared") + (self.intercept != 0.0)
 
     def plan(self, task: PlanTask) -> tuple[SgdSettings, PlannedValue]:
@@ -111,10 +111,10 @@ class OpenSgd(OpenSettings):
     def complete(self, task: PlanTask, n: int | None) -> SgdSettings:
         """Fill in ``noise`` (sigma/L) and ``steps`` R.
 
-        With n open, sigma = sqrt(20) L as in the paper (n then follows); with n given, the least noise that the
-        accountant admits, rounded up and at least ``MIN_NOISE``. Steps are as many as reach the learner's accuracy;
-        where noise and steps are both open they belong together, and the search prices them together. An open
-        ``look`` takes :data:`FIRST` of the mu^2 that the whole budget is worth, all calls together.
+        With n open, sigma = sqrt(20) L as in the paper, and n is derived from that. With n given, it is the least noise
+        that the accountant admits, rounded up and at least ``MIN_NOISE``. The number of steps is what the learner's
+        accuracy requires. If noise and steps are both open, the search prices them together. An open ``look`` takes
+        the share :data:`FIRST` of the budget's mu^2, for all calls together.
         """
         look = self.look
         if look == PLAN:
@@ -172,7 +172,7 @@ class SgdSettings(OpenSgd, LearnerSettings):
 
     def greatest_loss(self, norm: float, dimension: int) -> float:
         if self.look:
-            return math.inf  # what is released looks at records that were not shortened
+            return math.inf  # the released hypothesis is for records that are not shortened
         margin = self._margin(norm, dimension)
         of = {"hinge": 1.0 + margin, "perceptron": margin, "squared": 1.0, "logistic": float(np.logaddexp(0.0, margin))}
         return of[self.loss]
@@ -190,7 +190,7 @@ class SgdSettings(OpenSgd, LearnerSettings):
     def event(self, tv_bound: float) -> Event:
         if self.noise == 0.0:
             return NonPrivate()
-        # Up to the next double: a ratio rounded down would claim more noise than there is.
+        # Rounded up to the next double: a ratio rounded down would claim more noise than there is.
         steps = SubsampledSteps(count=self.steps, tv_bound=tv_bound, ratio=math.nextafter(2.0 / self.noise, math.inf))
         return Composed(parts=(Gaussian(mu=self.look), steps)) if self.look else steps
 
@@ -220,10 +220,10 @@ class SgdSettings(OpenSgd, LearnerSettings):
 
 
 def _least_noise(fits: Callable[[float, bool], bool]) -> float:
-    """Return the least noise for the quick accountants, or less of it, to within PRECISION, for the others.
+    """Return the least noise for the quick accountants or, to within PRECISION, a smaller one for the others.
 
-    The others may show nothing for some noise and something for a little less, where their grids are at an end: so
-    several steps down are tried before the search ends.
+    At the limit of their grids, the other accountants may show nothing for some noise but something for a little less,
+    so several steps down are tried before the search ends.
     """
     try:
         private = _least(lambda noise: fits(noise, True))
@@ -261,8 +261,8 @@ class SvmSettings(LearnerSettings):
             alpha on their distribution (Appendix C prints the logarithm with the wrong sign; docs/corrections.md, K8).
         penalty: C. Appendix C has 10^30, for "as exact a hyperplane as possible"; 100 separates its draws.
         intercept: Value of the feature appended to every record; 0 for none.
-        until: ``separated``: stop as soon as no draw is on the wrong side, or else at the minimum; ``minimum``: go
-            there always.
+        until: ``separated``: stop as soon as no draw is on the wrong side, or else at the minimum; ``minimum``: always
+            continue to the minimum.
     """
 
     name: Literal["svm"] = "svm"
@@ -279,7 +279,7 @@ class SvmSettings(LearnerSettings):
 
 
 def greatest_mu(task: PlanTask, name: str, plan: Callable[[float], Plan]) -> float:
-    """Return the greatest mu whose plan fits the curator's budget, with what is released beside the learner's calls."""
+    """Return the greatest mu whose plan fits the curator's budget together with the other events of the task."""
     epsilon, delta = task.delta_budget(f"the learner {name}")
     found = largest(lambda mu: fits([*plan(mu), *task.beside], epsilon, delta), min(epsilon, _MOST), 1e-5, _MOST)
     if found == 0.0 or not math.isfinite(found):
@@ -288,11 +288,11 @@ def greatest_mu(task: PlanTask, name: str, plan: Callable[[float], Plan]) -> flo
 
 
 class OpenPreconditioned(OpenSettings):
-    """Settings of learners that release Gaussian sums over the sample as it is, after a first look at it.
+    """Settings of learners that release Gaussian sums over the unweighted sample, after a first look at it.
 
     Attributes:
         mu: All releases of a call together are mu-GDP.
-        norm: r, public. Features are clipped to this Euclidean norm. None: they are in [0, 1], as those of tables.
+        norm: r, public. Features are clipped to this Euclidean norm. None: they are in [0, 1], as in tables.
         precondition: Share of mu^2 for the first look (:mod:`curator.learners.preconditioning`); 0 for none.
     """
 
@@ -305,7 +305,7 @@ class OpenPreconditioned(OpenSettings):
         return fixed(1, "any: the agents tell what the answer is worth", SOURCE)
 
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
-        """Fill in ``mu``: the greatest of which one call a round fits the budget."""
+        """Fill in ``mu``: the greatest for which one call per round fits the budget."""
         kind = SETTINGS[self.name]
         if self.mu != PLAN:
             return self.settled(kind)
@@ -321,7 +321,7 @@ class PreconditionedSettings(OpenPreconditioned, LearnerSettings):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """Mu of the first look and of all that follows; their squares add up to at most mu^2."""
+        """The mu of the first look and of the remaining releases; their squares add up to at most mu^2."""
         first = down(self.mu * math.sqrt(self.precondition)) if self.precondition else 0.0
         return first, down(math.sqrt(down(self.mu * self.mu - first * first, 64.0))) if first else self.mu
 
@@ -342,9 +342,9 @@ class OpenDiscriminant(OpenPreconditioned):
     """Settings of the discriminant (:class:`curator.learners.half_spaces.Discriminant`).
 
     Attributes:
-        ridge: What is added to the covariance's diagonal, in units of the spectral norm of its noise.
-        classes: Columns in which the class stands, in the place of the label, behind the features that are looked at;
-            the model is then the ``argmax`` of one score a class. None: the label.
+        ridge: Added to the covariance's diagonal, in units of the spectral norm of its noise.
+        classes: One-hot columns of the class, which replaces the label, after the features that are used; the model is
+            then the ``argmax`` of one score per class. None: the label.
     """
 
     name: Literal["discriminant"] = "discriminant"
@@ -366,8 +366,8 @@ class OpenFullBatch(OpenPreconditioned):
     """Settings of noisy full-batch gradient descent (:class:`curator.learners.half_spaces.FullBatch`).
 
     Attributes:
-        steps: How many; None: the root of n mu, from 10 to 200. Fewer have less noise each, more fit better.
-        rate: Length of a step, by which the mean gradient is multiplied.
+        steps: Number of steps; None: the root of n mu, from 10 to 200. Fewer have less noise each, more fit better.
+        rate: Step size, by which the mean gradient is multiplied.
     """
 
     name: Literal["full-batch"] = "full-batch"
@@ -398,8 +398,8 @@ class OpenLeastSquares(OpenPreconditioned):
 
     Attributes:
         predicts: ``response``: the last feature, in [0, 1], from those before it. ``label``: the label, as 0 or 1, from
-            all features; a half-space says where the prediction is above 1/2.
-        ridge: What is added to the covariance's diagonal, in units of the spectral norm of its noise.
+            all features; the hypothesis is the half-space where the prediction is above 1/2.
+        ridge: Added to the covariance's diagonal, in units of the spectral norm of its noise.
     """
 
     name: Literal["least-squares"] = "least-squares"

@@ -1,4 +1,4 @@
-"""Model-agnostic private learning: how many teachers vote, how votes become answers, what that costs, the plan."""
+"""Model-agnostic private learning: number of teachers, aggregation of votes into answers, privacy cost, and plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from common.privacy.theorems import votes
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.statistics.formulas import PlannedValue, agnostic_sample, consistent_sample, fixed, follow
 
-MIN_EPSILON, MAX_EPSILON = 0.001, 30.0  # geometric noise can be drawn for these
+MIN_EPSILON, MAX_EPSILON = 0.001, 30.0  # range for which geometric noise can be drawn
 
 Noise = Annotated[float, Field(ge=votes.MIN_NOISE, le=votes.MAX_NOISE)]
 Epsilon = Annotated[float, Field(gt=0, le=100)]
@@ -34,8 +34,8 @@ class OpenGnMax(Value):
     """Noisy counts: :func:`curator.mechanisms.sums.noisy_winners`.
 
     Attributes:
-        noise: sigma of each count, in votes; or, in its place,
-        epsilon, delta: Of all m answers together: the least noise follows.
+        noise: sigma of each count, in votes; or instead
+        epsilon, delta: Guarantee of all m answers together, which determines the least noise.
     """
 
     name: Literal["gnmax"] = "gnmax"
@@ -45,7 +45,7 @@ class OpenGnMax(Value):
 
 
 class OpenStability(Value):
-    """Algorithm 1, A_stab, for every vote: a winner is released if it is stable. Pays for easy votes as for hard ones.
+    """Algorithm 1, A_stab, for every vote: a winner is released if it is stable. Easy votes cost as much as hard ones.
 
     Epsilon and delta are those of all m answers together, by optimal composition.
     """
@@ -56,14 +56,14 @@ class OpenStability(Value):
 
 
 class OpenSparseVector(Value):
-    """Algorithm 2 of Bassily, Thakkar and Thakurta, corrected: pays for the votes that do not agree, and for no others.
+    """Algorithm 2 of Bassily, Thakkar and Thakurta, corrected: only votes that do not agree have a cost.
 
     Attributes:
-        epsilon, delta: Of one whole sequence of m answers.
-        cutoff: T: after so many bottoms nothing more is released.
+        epsilon, delta: Guarantee of one whole sequence of m answers.
+        cutoff: T: after this number of bottoms nothing more is released.
         estimate: Share of epsilon that pays for an estimate of the teachers' mistakes on people that are set aside; T
-            is then what Theorem 3.2 wants for that many mistakes, at most ``cutoff`` (Remark 1).
-        bounds: ``tight``: calibrated exactly; ``paper``: the constants as Algorithm 2 prints them, with its number of
+            is then what Theorem 3.2 requires for that many mistakes, at most ``cutoff`` (Remark 1).
+        bounds: ``tight``: calibrated exactly; ``paper``: the constants of Algorithm 2 as printed, with its number of
             chunks.
         beta: Failure probability of the accuracy, for the printed constants and for T.
     """
@@ -78,21 +78,21 @@ class OpenSparseVector(Value):
 
 
 class Aggregation(Value):
-    """A way to say the winner of each of m votes, in which one record changes at most ``touched`` teachers."""
+    """A private rule for the winner of each of m votes, in which one record changes at most ``touched`` teachers."""
 
     in_parts: ClassVar[bool] = False
-    """Whether a few of the m answers may be had for less; if not, all are asked for at once."""
+    """Whether a part of the m answers costs less; if not, all are requested at once."""
 
     @abstractmethod
     def event(self, count: int, queries: int, touched: int) -> Event:
-        """Declare what ``count`` of m = ``queries`` answers cost, asked of teachers of the sample itself."""
+        """Return the event of ``count`` of m = ``queries`` answers by teachers on the sample itself."""
 
     @abstractmethod
     def guarantee(self) -> tuple[float, float] | None:
-        """Return the (epsilon, delta) of all m answers for a data set that is given; None if none is stated."""
+        """Return the (epsilon, delta) of all m answers for a fixed data set; None if none is stated."""
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
-        """Refuse what could not be guaranteed: raise BadScenario, saying which number would have to change."""
+        """Raise BadScenario if the guarantee cannot hold; the message names the number to change."""
 
 
 class GnMax(OpenGnMax, Aggregation):
@@ -127,7 +127,7 @@ class GnMax(OpenGnMax, Aggregation):
 
 
 class WholeRelease(Aggregation):
-    """What answers all m queries as one release, or none."""
+    """An aggregation that answers all m queries in one release."""
 
     epsilon: Epsilon
     delta: Delta
@@ -154,11 +154,11 @@ class SparseVector(WholeRelease, OpenSparseVector):
 
     @property
     def estimate_epsilon(self) -> float:
-        """Pure cost of the estimate, 0 if there is none."""
+        """Pure epsilon of the estimate; 0 if there is none."""
         return 0.0 if self.estimate is None else down(self.estimate * self.epsilon)
 
     def thresholds(self, queries: int, cutoff: int) -> votes.Thresholds:
-        """Return the calibration for a given T, for what the estimate leaves of epsilon; BadInput if there is none."""
+        """Return the calibration for a given T and the epsilon that the estimate leaves; BadInput if there is none."""
         left = self.epsilon if self.estimate is None else down(self.epsilon - up(self.estimate_epsilon))
         if self.bounds == "paper":
             return votes.printed(cutoff, queries, left, self.delta, self.beta)[0]
@@ -189,9 +189,9 @@ _ADAPTER: TypeAdapter[GnMax | Stability | SparseVector] = TypeAdapter(AnyAggrega
 
 
 AGREEMENT = 0.9  # share of teachers that agree on a point, for which chunks are planned
-_CERTAINTY = 3.0  # how many standard deviations of the noise such an agreement is ahead: one answer in 740 is another
+_CERTAINTY = 3.0  # lead of such an agreement in standard deviations of the noise: one answer in 740 differs
 
-_WEAKEST = 32.0  # epsilon of a call beyond which none is looked for
+_WEAKEST = 32.0  # largest epsilon of a call that is tried
 
 SOURCE = "Bassily, Thakkar and Thakurta 2018; docs/model-agnostic.md"
 _THEOREMS = "Bassily, Thakkar and Thakurta 2018, Theorems 3.2, 4.2 and 4.3"
@@ -208,21 +208,21 @@ class OpenModelAgnostic(OpenSettings):
     """Settings of A_priv (:class:`curator.learners.model_agnostic.ModelAgnostic`).
 
     Attributes:
-        chunks: k, public; more than there are records are refused. Accuracy: with n/k records a teacher of a class of
-            dimension V errs on about V k/n, so k <= n/(V m) makes all m answers of most teachers right (Remark 3's
-            target accuracy 1/m); the noise wants k well above sigma, or the sparse vector's level.
+        chunks: k, public, at most the number of records. Accuracy: with n/k records a teacher from a class of dimension
+            V errs on about V k/n, so with k <= n/(V m) all m answers of most teachers are right (Remark 3's target
+            accuracy 1/m). The noise requires k well above sigma, or above the sparse vector's level.
         by: ``slot`` or ``content``: what identifies a record (:mod:`curator.learners.teachers`). The latter costs twice
             as much.
-        queries: m, the public points that are labelled: the first so many. At ``plan`` it is what Theorems 4.2 and 4.3
-            want for the student (:func:`theorem_sizes`).
-        stream: How many further points may be asked afterwards, one at a time; null: none. They belong to the one
-            sequence that is paid for: with a ``sparse-vector`` its unstable answers are used up by all together.
+        queries: m, number of public points, from the first on, that are labelled. At ``plan`` it is what Theorems 4.2
+            and 4.3 require for the student (:func:`theorem_sizes`).
+        stream: Number of further points that may be asked afterwards, one at a time; null: none. They belong to the one
+            sequence that is paid for: with a ``sparse-vector`` all questions share its unstable answers.
         draws: m', or null.
-        protects: ``records``, or ``labels``: then the features of the curator's people are taken for public, and the
-            student may hold any of them as it is.
-        public_features: Real people with ``protects: labels`` only: true says that everybody may see their features.
-        classes: Columns in which the class stands, in the place of the label; null: the label. The student is then one
-            binary student a class, released as the ``argmax`` of what they say.
+        protects: ``records``, or ``labels``: then the features of the curator's people are public, and the student may
+            contain any of them unchanged.
+        public_features: For real people with ``protects: labels`` only: true states that anyone may see their features.
+        classes: One-hot columns of the class, which replaces the label; null: the label. The student then consists of
+            one binary student per class, released as the ``argmax`` of their outputs.
     """
 
     by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
@@ -260,7 +260,7 @@ class OpenModelAgnostic(OpenSettings):
 
     @property
     def sequence(self) -> int:
-        """How many questions there may be in all: those of the run, and those of its stream."""
+        """The total number of questions: those of the run, and those of its stream."""
         return int(self.queries) + (self.stream or 0)
 
     @property
@@ -284,9 +284,9 @@ class OpenModelAgnostic(OpenSettings):
     def complete(self, task: PlanTask, n: int | None) -> ModelAgnosticSettings:
         """Fill in the aggregation (``noise`` on the sample itself, or ``epsilon`` and ``delta``), then ``chunks`` k.
 
-        The budget is divided equally among the rounds: mu/sqrt(T) each, without loss, for GNMax's ``noise``; epsilon/T
-        and delta/T for other answers about the sample itself; with draws the largest epsilon of which T calls compose
-        to the budget, half of its delta for the calls' own.
+        The budget is divided equally among the rounds: mu/sqrt(T) each, without loss, for GNMax's ``noise``, and
+        epsilon/T and delta/T for other answers about the sample itself. With draws it is the largest epsilon for which
+        T calls compose to the budget, with half of its delta for the calls' own.
         """
         known = n is not None and task.kappa is not None
         return self._completed(task, task.rounds, task.calls(n or 1).schedule if known else ())
@@ -356,7 +356,7 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         return isinstance(self.aggregation, SparseVector) and self.aggregation.estimate is not None
 
     def teaching(self, people: int) -> int:
-        """Return how many of so many records teach: half of them where the others are set aside."""
+        """Return how many of ``people`` records teach: half of them if the others are set aside."""
         return people // 2 if self.sets_aside else people
 
     def event(self, tv_bound: float) -> Event:
@@ -366,7 +366,7 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         return SubsampledRelease(draws=self.draws, tv_bound=tv_bound, epsilon=guarantee[0], delta=guarantee[1])
 
     def answers_event(self, count: int) -> Event:
-        """Declare ``count`` answers asked of the sample itself."""
+        """Return the event of ``count`` answers about the sample itself."""
         return self.aggregation.event(count, self.queries, self.touched)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
@@ -394,7 +394,7 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
 
 
 def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -> tuple[float, float]:
-    """Return the guarantee of a call on draws, nearly the weakest of which one a round fits the budget."""
+    """Return the guarantee of a call on draws: nearly the weakest for which one call per round fits the budget."""
     dearest = max(schedule)
 
     def own_delta(each: float) -> float:
@@ -413,7 +413,7 @@ def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -
 
 
 def _student_size(request: PlanRequest) -> tuple[int, int]:
-    """Return m, for a student that is an (alpha, beta, m)-agnostic learner, and V of its class."""
+    """Return m for a student that is an (alpha, beta, m)-agnostic learner, and the dimension V of its class."""
     dimension = request.vc_dimension or (math.ceil(math.log2(request.hypotheses)) if request.hypotheses else 0)
     if dimension < 1:
         raise BadScenario("curator.learner.queries: planning it needs vc_dimension, or hypotheses")
@@ -423,14 +423,14 @@ def _student_size(request: PlanRequest) -> tuple[int, int]:
 def theorem_sizes(
     learner: ModelAgnosticSettings, aggregation: GnMax | Stability | SparseVector, task: PlanTask
 ) -> dict[str, PlannedValue]:
-    """Return what the theorems want, with the constants of the bounds that they rest on: m, T, k and n.
+    """Return the sizes m, T, k and n that the theorems require, with the constants of their underlying bounds.
 
     *Theorems 4.2 and 4.3.* The student is an (alpha, beta, m)-agnostic learner. Teachers are (alpha, beta/k, n/k)-
-    learners, agnostic ones where the run is (``mode: agnostic``). Then no teacher errs on more than T/3 of the points,
-    T of Theorem 3.2 for gamma + alpha, and on all but T of them more than two thirds of k agree (Lemma 3.3); k is the
-    least at which all these points are answered so, whatever the noise. Each of the three fails with probability beta
-    at most; the student's loss is O(gamma + alpha). Gamma, the best's loss, is taken to be alpha in the agnostic case.
-    k and n are left out where no noise is wide enough for T bottoms.
+    learners, agnostic if the run is (``mode: agnostic``). Then no teacher errs on more than T/3 of the points, with T
+    of Theorem 3.2 for gamma + alpha, and on all but T points more than two thirds of k agree (Lemma 3.3). k is the
+    least number for which all these points get that answer in spite of the noise. Each of the three statements fails
+    with probability at most beta; the student's loss is O(gamma + alpha). Gamma, the loss of the best hypothesis, is
+    set to alpha in the agnostic case. k and n are left out if no noise is wide enough for T bottoms.
     """
     m, dimension = _student_size(task)
     bottoms = min(m, votes.enough_bottoms((1 + task.agnostic) * task.alpha, m, task.beta))

@@ -30,8 +30,8 @@ class OpenExponential(OpenSettings):
     Attributes:
         hypotheses: ``conjunctions`` of ``literals`` features (0/1 features only), or ``stumps``.
         draws: m.
-        epsilon: Of one call, for the m draws.
-        literals: s, 1 to 8. |H| = C(d, s), at most 2^31 (a second or so for every 2^27 of them).
+        epsilon: Guarantee of one call for the m draws.
+        literals: s, 1 to 8. |H| = C(d, s), at most 2^31 (about a second for every 2^27 of them).
         low, high, cells: Stumps: thresholds are the ``cells`` numbers low, ..., high, equally spaced and public. |H| =
             2 d cells.
     """
@@ -99,8 +99,8 @@ class OpenParity(OpenSettings):
     """Settings of the learner of parities (:class:`curator.learners.rules.ParityLearner`).
 
     Attributes:
-        epsilon: Of one call.
-        rule: ``tight`` or ``paper``: which p, and how often bottom.
+        epsilon: Guarantee of one call.
+        rule: ``tight`` or ``paper``: the values of p and of the probability of bottom.
         blocks: R, at least 1.
     """
 
@@ -142,7 +142,7 @@ class OpenParity(OpenSettings):
             whole, rounds = request.epsilon, request.given_rounds
             if whole is None:
                 raise BadScenario("planning the parity learner's epsilon needs the curator's")
-            # The sum of several is rounded up where it is priced.
+            # The sum for several blocks is rounded up where it is priced.
             epsilon = whole if rounds == PLAN or rounds == 1 else down(whole / rounds)
         return _Keeping(rule, epsilon)
 
@@ -181,7 +181,7 @@ class ParitySettings(OpenParity, LearnerSettings):
 
 
 class _Keeping(NamedTuple):
-    """How KLNRS keeps records, and for which epsilon."""
+    """The rule by which KLNRS keeps records, and its epsilon."""
 
     rule: Rule
     epsilon: float

@@ -31,7 +31,7 @@ class TorchNetworkSettings(Value):
         return self.hidden * (dimension + 1) + classes * (self.hidden + 1)
 
     def check(self, dimension: int, classes: int) -> None:
-        """Refuse one that is too large to be tried, or trained: raise BadScenario."""
+        """Raise BadScenario if the network is too large to be tried or trained."""
         found = self.weights(dimension, classes)
         if found > MAX_WEIGHTS:
             raise BadScenario(
@@ -40,7 +40,7 @@ class TorchNetworkSettings(Value):
 
 
 def _read(value: Any) -> Any:
-    """Return an argument with its classifiers parsed, so that an error names the one that it is in."""
+    """Return an argument with its classifiers parsed, so that an error names the classifier that contains it."""
     if isinstance(value, list):
         return [_read(item) for item in value]
     if not (isinstance(value, dict) and "classifier" in value):
@@ -68,10 +68,10 @@ class Classifier(Value):
     Attributes:
         parameters: Numbers, strings, booleans, null; a classifier ({"classifier": ..., "parameters": ...}); lists of
             numbers, or of classifiers (``VotingClassifier`` and ``StackingClassifier`` take such a list as
-            ``estimators``). ``random_state`` comes from the curator's source wherever it is not given. What a
-            classifier may be given is in :data:`common.learners.scikit.ALLOWED`. ``own:NAME`` is a class of the
-            curator's operator (:mod:`curator.learners.foreign`), for teachers alone; others know its name only. So is
-            ``TorchNetwork``, with the parameters of :class:`TorchNetworkSettings`.
+            ``estimators``). ``random_state`` comes from the curator's source if it is not given. The arguments that a
+            classifier accepts are in :data:`common.learners.scikit.ALLOWED`. ``own:NAME`` is a class of the curator's
+            operator (:mod:`curator.learners.foreign`), for teachers only; other parties know only its name.
+            ``TorchNetwork``, with the parameters of :class:`TorchNetworkSettings`, is also for teachers only.
     """
 
     classifier: str = Field(max_length=64)
@@ -89,7 +89,7 @@ class Classifier(Value):
 
     @property
     def teaches_only(self) -> bool:
-        """Whether it is none of scikit-learn's, so that its model does not leave as data."""
+        """Whether it is not scikit-learn's, so that its model cannot be sent as data."""
         return bool(self.own) or self.classifier == TorchNetworkSettings.NAME
 
     @model_validator(mode="after")
@@ -221,8 +221,8 @@ ALLOWED = {
 }
 """By classifier, the arguments that it may be given.
 
-Left out is everything by which a fit could tell of its records beside its model: ``verbose`` (losses on the standard
-output), ``n_jobs`` (other processes, with warnings and memory of their own), ``warm_start`` (state of an earlier fit),
-``copy_X`` and its like (records overwritten in place), ``cache_size``, all that stores intermediate results, and
-arguments that are callables or objects of scikit-learn.
+Every argument by which a fit could reveal records other than through its model is left out: ``verbose`` (losses on the
+standard output), ``n_jobs`` (other processes, with their own warnings and memory), ``warm_start`` (state of an earlier
+fit), ``copy_X`` and similar ones (records overwritten in place), ``cache_size``, arguments that store intermediate
+results, and arguments that are callables or objects of scikit-learn.
 """
