@@ -1,1 +1,1 @@
-"""Differential privacy: what happened (events), what it costs (accountants), how to plan for it."""
+"""Differential privacy: events (what was released), accountants (what it costs), and planning."""

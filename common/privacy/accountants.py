@@ -1,4 +1,4 @@
-"""What every accountant can do; those of this package are loaded when the first is asked for."""
+"""The base class of accountants; those of this package are loaded when the first one is requested."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -10,8 +10,8 @@ from typing import ClassVar
 from common.core.registry import Registry
 from common.privacy.events import Event, NoEvent, Release, SubsampledRelease, parts_of
 
-Plan = Sequence[tuple[Event, int]]  # events with how often each happens
-Amount = tuple[Fraction, ...]  # of one kind or of several: a sum fits its cap if each kind does
+Plan = Sequence[tuple[Event, int]]  # events, each with its number of occurrences
+Amount = tuple[Fraction, ...]  # amounts of one kind or of several: a sum fits its cap if each kind does
 
 
 def grouped(events: Iterable[Event]) -> Plan:
@@ -20,12 +20,12 @@ def grouped(events: Iterable[Event]) -> Plan:
 
 
 def released(plan: Plan) -> Plan:
-    """Return a plan without what releases nothing."""
+    """Return a plan without the events that release nothing."""
     return [(event, count) for event, count in plan if not isinstance(event, NoEvent)]
 
 
 def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction | None:
-    """Add up the prices of a plan's events, exactly; None if one of them has none."""
+    """Return the exact sum of the prices of a plan's events; None if one of them has no price."""
     total = Fraction(0)
     for event, count in released(plan):
         each = price(event)
@@ -39,7 +39,7 @@ def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction 
 class BudgetFilter:
     """A budget filter fixed before the first event: amounts of a ``unit`` that add up, and a cap for their sum.
 
-    ``price`` is None for an event that this filter must refuse at any remaining budget. No event costs nothing.
+    ``price`` is None for an event that this filter must refuse at any remaining budget. :class:`NoEvent` is free.
     """
 
     unit: str
@@ -47,7 +47,7 @@ class BudgetFilter:
     price: Callable[[Event], Amount | None]
 
     def amount(self, event: Event) -> Amount | None:
-        """Return what an event takes of the cap, with all its parts; None for what is never admitted."""
+        """Return the amount of an event with all its parts; None for an event that is never admitted."""
         parts = [self.price(part) for part in parts_of(event) if not isinstance(part, NoEvent)]
         priced = [part for part in parts if part is not None]
         if len(priced) < len(parts):
@@ -65,10 +65,10 @@ class Accountant(ABC):
     Sums are exact rationals, so that neither the order nor the grouping of events matters.
 
     Attributes:
-        kinds: Events that it knows the cost of, beside :class:`NoEvent`.
-        pure: Whether it knows that of releases only at delta = 0.
-        quick: Whether it costs little to ask. The others are asked last, and only where it is worth it.
-        patient: Whether it takes so long that no search asks it: only a plan that all others refuse is worth its time.
+        kinds: Events whose cost it knows, beside :class:`NoEvent`.
+        pure: Whether it covers releases only at delta = 0.
+        quick: Whether it answers fast. The others are asked last, and only if that may help.
+        patient: Whether it is so slow that no search uses it; it is used only for a plan that all others refuse.
     """
 
     kinds: ClassVar[tuple[type[Event], ...]] = ()
@@ -81,18 +81,18 @@ class Accountant(ABC):
         return known and not (self.pure and isinstance(event, SubsampledRelease | Release) and event.delta > 0.0)
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        """Return the numbers at which :meth:`epsilon` found its bound; none where there was no choice."""
+        """Return the parameters at which :meth:`epsilon` found its bound; none if there was no choice."""
         return {}
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
-        """Tell whether it may show less than ``epsilon``, which costs less than to ask."""
+        """Return whether it may show less than ``epsilon``; this is faster than :meth:`epsilon`."""
         return True
 
     @abstractmethod
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the smallest epsilon we can show for the plan at ``delta`` (0 <= delta < 1), rounded up.
+        """Return the smallest epsilon that it can show for the plan at ``delta`` (0 <= delta < 1), rounded up.
 
-        Every event must be covered. Infinite where no guarantee can be shown, 0 where nothing is released.
+        Every event must be covered. Infinite if no guarantee can be shown, 0 if nothing is released.
         """
 
     @abstractmethod
@@ -105,9 +105,9 @@ class Accountant(ABC):
     def summed(
         self, unit: str, cap: Fraction, price: Callable[[Event], Fraction | None], fits: Plan | None = None
     ) -> BudgetFilter:
-        """Return the filter of one sum of prices, of covered events; ``fits`` is a plan that it must let pass.
+        """Return the filter of one sum of prices of covered events; ``fits`` is a plan that it must admit.
 
-        Rounding to and fro must not refuse that plan's last event: its sum converts to at most epsilon.
+        The sum of that plan converts to at most epsilon, so rounding in both directions must not refuse its last event.
         """
 
         def amount(event: Event) -> Amount | None:

@@ -1,13 +1,13 @@
-"""An empirical privacy auditor: a lower bound, with confidence, on the epsilon of any randomized function.
+"""An empirical privacy auditor: a lower confidence bound on the epsilon of any randomized function.
 
-The function is run on two neighbouring inputs. One half of the runs is searched for the event that tells the inputs
-apart best; the other half, untouched by the search, bounds that event's two probabilities (Clopper and Pearson 1934)::
+The function is run on two neighbouring inputs. One half of the runs is searched for the event that distinguishes the
+inputs best. The other half, which the search does not use, bounds the two probabilities of that event (Clopper and
+Pearson 1934)::
 
     epsilon >= ln((p_low - delta) / q_high)
 
 If the function is (epsilon, delta)-DP, the bound exceeds epsilon with probability at most ``failure``, however the
-event was found: only one event is tested. A broken function need not be caught, so every audit of something right
-stands beside broken twins that are.
+event was found: only one event is tested. A broken function need not be caught, so every audit has broken twins.
 """
 
 import math
@@ -25,12 +25,12 @@ Subject = Callable[[Any, int, RandomSource], AnyArray]
 """(input, runs, randomness) -> outputs, shape (runs,) or (runs, d): one row per independent run."""
 MAX_BINS = 64
 LOOKS = ((1 / 16, 0.05), (1 / 4, 0.05), (1 / 2, 0.05), (1.0, 0.85))
-"""The audits of :func:`exceeds`: the share of the runs that have been made, and that of the failure probability."""
+"""The audits of :func:`exceeds`: the share of all runs made so far, and the share of the failure probability."""
 
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """What an audit found: at the chosen event, ``hits`` of ``runs`` on each input, and the bound that follows."""
+    """The result of an audit: ``hits`` of ``runs`` at the chosen event on each input, and the resulting bound."""
 
     epsilon: float
     hits: tuple[int, int]
@@ -38,7 +38,7 @@ class AuditFinding:
 
 
 def _partition(first: Floats, second: Floats) -> Callable[[Floats], Indices]:
-    """Return how to count outputs in cells, learned from runs of both inputs: values if few, else quantile bins.
+    """Return a map from outputs to cells, learned from runs on both inputs: values if few, else quantile bins.
 
     Rows of several numbers are projected on the direction in which the two inputs' standardized means differ.
     """
@@ -105,10 +105,10 @@ def exceeds(
     delta: float = 0.0,
     failure: float = 1e-6,
 ) -> bool:
-    """Tell whether ``subject`` is shown not to be (epsilon, delta)-DP; as soon as it is, no further runs are made.
+    """Return whether ``subject`` is shown not to be (epsilon, delta)-DP; stops at the first audit that shows it.
 
-    Up to ``len(LOOKS)`` audits, each of the runs of the one before and more, with its share of ``failure``: by the
-    union bound, which asks for no independence, a private function is accused with probability ``failure`` at most.
+    Makes up to ``len(LOOKS)`` audits, each on the runs of the previous one and more, with its share of ``failure``. By
+    the union bound, which needs no independence, a private function is rejected with probability at most ``failure``.
     ``runs`` are those of the last audit; all else is as in :func:`audit`.
     """
     made: dict[tuple[str, int], list[Floats]] = {(what, i): [] for what in ("search", "test") for i in range(2)}

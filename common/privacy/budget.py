@@ -1,4 +1,4 @@
-"""One run's privacy budget: does the plan fit, may this event still happen, what may be published, how many people fit.
+"""One run's privacy budget: whether a plan fits, whether an event is admitted, certificates, and sample sizes.
 
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
@@ -22,21 +22,21 @@ from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFi
 from common.privacy.events import Event, delta_left, error_paid, payable, sampling_error
 from common.privacy.rounding import up
 
-GAIN = 1.02  # an accountant that takes seconds is asked only where it might show so many times less than the quick ones
-FAR = 1.3  # A patient accountant is not asked about what costs more than so many times the budget by all others
+GAIN = 1.02  # a slow accountant is asked only if it might show less than the quick ones by at least this factor
+FAR = 1.3  # a patient accountant is not asked about plans that cost more than this times the budget by all others
 
 
 class Budget:
-    """A budget filter: all admitted events together keep to the guarantee, however adaptively they are chosen.
+    """A budget filter: all admitted events together satisfy the guarantee, however adaptively they are chosen.
 
-    The filter is fixed by the plan. The guarantee is the cap, never what was spent: publishing the spent amount would
-    not be a valid claim. A run that starts again needs a budget of its own.
+    The filter is fixed by the plan. The guarantee is the cap, never the spent amount: publishing the latter would not
+    be a valid claim. A run that starts again needs a budget of its own.
 
     Attributes:
         guarantee: (epsilon, delta) with respect to replacing one record, n public; (inf, 1) for a run without privacy.
-        accountant: Name of the accountant that counts.
-        unit, cap: What amounts are, in words, and the largest sum of them, rounded.
-        certificate: Of the plan, for the guarantee; None for a run without privacy.
+        accountant: Name of the accountant behind the filter.
+        unit, cap: Description of the amounts, and their largest sum, rounded.
+        certificate: Certificate of the plan for the guarantee; None for a run without privacy.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class Budget:
         self._error = Fraction(0)
 
     def amount(self, event: Event) -> float | None:
-        """Return what an event takes of :attr:`cap`, rounded: for a reader; None for what is never admitted."""
+        """Return an event's amount of :attr:`cap`, rounded, for display; None for an event that is never admitted."""
         found = self._filter.amount(event)
         return None if found is None else float(sum(found))
 
     def admit(self, charged: Sequence[Event], event: Event) -> None:
-        """Check that ``event`` may happen after all of ``charged``; changes nothing.
+        """Raise BudgetExceeded if ``event`` does not fit after all of ``charged``; does not change the budget.
 
-        ``charged`` is every event recorded so far in this run, in any order; as long as it only grows, a call adds up
-        the events since the last one, and compares the others with those that it knows. BudgetExceeded has ``spent``,
-        ``requested`` and ``budget`` in the filter's ``unit``.
+        ``charged`` is every event recorded so far in this run, in any order. As long as it only grows, a call adds up
+        only the events since the last call, and compares the others with those that it knows. BudgetExceeded has
+        ``spent``, ``requested`` and ``budget`` in the filter's ``unit``.
         """
         spent, requested = self._sum(charged), self._filter.amount(event)
         if requested is None or any(a + b > c for a, b, c in zip(spent, requested, self._filter.cap, strict=True)):
@@ -95,15 +95,15 @@ class Budget:
             )
 
     def share(self, charged: Sequence[Event]) -> float:
-        """Return which share of the filter's cap is used, in [0, 1], of the fullest kind; 0 where nothing is counted.
+        """Return the used share of the filter's cap, in [0, 1], for the fullest kind; 0 if nothing is counted.
 
-        It says how much more work fits. It is no guarantee: that is the cap (:attr:`guarantee`) at any share.
+        It shows how much more work fits. It is not a guarantee: that is the cap (:attr:`guarantee`) at any share.
         """
         parts = zip(self._sum(charged), self._filter.cap, strict=True)
         return max((float(part / most) for part, most in parts if part), default=0.0)
 
     def _sum(self, charged: Sequence[Event]) -> Amount:
-        """Add what is new; begin again if ``charged`` is not a continuation of what was seen."""
+        """Return the sum of amounts: add the new ones, or start again if ``charged`` does not continue the last one."""
         known = len(self._seen)
         if list(charged[:known]) != self._seen:
             self._forget()
@@ -127,14 +127,14 @@ class Budget:
 def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
     """Return the smallest epsilon that accountants can show for the plan at ``delta``, rounded up, or infinity.
 
-    What the noise may differ from its exact law is paid for out of delta (:mod:`common.privacy.events`). Patient
-    accountants are asked where the others show more than ``enough``: by default nowhere; everywhere for 0.
+    The distance of the noise from its exact law is paid for out of delta (:mod:`common.privacy.events`). Patient
+    accountants are asked if the others show more than ``enough``: by default never, with 0 always.
     """
     if not 0.0 <= delta < 1.0:
         raise BadInput(f"delta must be in [0, 1), found {delta}")
     error, left = error_paid(plan), delta
     while True:
-        # A little less delta costs a little more epsilon, for which a little less is left: until both agree.
+        # A smaller delta needs a larger epsilon, which leaves a smaller delta: iterate until both agree.
         requested = _cheapest(plan, left, enough)[2]
         remaining = delta_left(delta, requested, error)
         if remaining >= left:
@@ -147,7 +147,7 @@ def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
 def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Event]) -> Budget:
     """Open the budget of a run whose planned events are known, or of a run without privacy.
 
-    BudgetExceeded says that the plan does not fit, with ``requested`` and ``budget`` as epsilons at ``delta``.
+    Raises BudgetExceeded if the plan does not fit, with ``requested`` and ``budget`` as epsilons at ``delta``.
 
     Args:
         epsilon, delta: The curator's cap: epsilon > 0 and 0 <= delta < 1, or both None for no privacy.
@@ -180,15 +180,15 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
 
 
 def _used(epsilon: float, delta: float, error: Fraction) -> float:
-    """Return the epsilon that a budget is opened at: a smaller one where e^epsilon times the error exceeds delta.
+    """Return the epsilon of an opened budget: a smaller one if (1 + e^epsilon) times the error exceeds delta.
 
-    Then it is what half of delta pays for; all of delta would pay for 1.4 more.
+    The smaller one is what half of delta pays for; all of delta would pay for at most 1.4 more.
     """
     return epsilon if delta_left(delta, epsilon, error) >= 0.0 else payable(delta, error)
 
 
 def certify(plan: Plan, delta: float, enough: float = math.inf) -> Certificate | None:
-    """Return a certificate of what :func:`cost` finds; None if accountants show nothing."""
+    """Return a certificate of the result of :func:`cost`; None if accountants show no guarantee."""
     epsilon = cost(plan, delta, enough)
     if not math.isfinite(epsilon):
         return None
@@ -198,7 +198,7 @@ def certify(plan: Plan, delta: float, enough: float = math.inf) -> Certificate |
 
 
 def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bool:
-    """Tell whether a budget of (epsilon, delta) holds a plan, asking no more accountants than needed, or quick ones."""
+    """Return whether a budget of (epsilon, delta) covers a plan; asks as few accountants as needed, or quick ones."""
     error = error_paid(plan)
     epsilon = _used(epsilon, delta, error)
     delta = delta_left(delta, epsilon, error)
@@ -215,7 +215,7 @@ def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bo
 
 
 def _cheapest(plan: Plan, delta: float, enough: float = math.inf) -> tuple[str, Accountant, float]:
-    """Return the accountant that shows the least; patient ones are asked last, and where the others show too much."""
+    """Return the accountant with the least epsilon; patient ones are asked last, if the others show too much."""
     covering, best = _covering(plan), _cheapest_quick(plan, delta)
     for name, accountant in covering:
         if not accountant.quick and not accountant.patient and accountant.worth(plan, delta, best[2] / GAIN):
@@ -230,7 +230,7 @@ def _cheapest(plan: Plan, delta: float, enough: float = math.inf) -> tuple[str, 
 def _cheapest_quick(
     plan: Plan, delta: float, most: float = math.inf, enough: float = 0.0
 ) -> tuple[str, Accountant, float]:
-    """Return the quick accountant that shows the least; what is ``enough`` ends the search."""
+    """Return the quick accountant with the least epsilon; an epsilon of at most ``enough`` ends the search."""
     found: list[tuple[str, Accountant, float]] = []
     for name, accountant in _covering(plan):
         least = min(most, *(epsilon for _, _, epsilon in found), math.inf)
@@ -257,16 +257,16 @@ class Counted(Value):
 
 
 class Certificate(Value):
-    """That all events together, however adaptively they are chosen within them, are (epsilon, delta)-DP.
+    """The claim that all events together, however adaptively they are chosen within them, are (epsilon, delta)-DP.
 
     Attributes:
-        events: What was planned, or what happened.
-        numbers: Where the accountant found it: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``,
-            ``points``, ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of
-            it); ``width`` (game); none for the others.
-        distance: Bound on the total variation between all that is drawn and what is priced
-            (:mod:`common.privacy.events`). The accountant was given delta - (1 + e^epsilon) distance.
-        epsilon, delta: What is claimed, for what is really drawn.
+        events: The planned events, or those that happened.
+        numbers: The accountant's parameters: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``,
+            ``points``, ``beyond`` (pld: the grid, the transform, and the part of delta for everything outside the
+            grid); ``width`` (game); none for the others.
+        distance: Bound on the total variation between all noise as drawn and as priced (:mod:`common.privacy.events`).
+            The accountant was given delta - (1 + e^epsilon) distance.
+        epsilon, delta: The claim, for the noise as drawn.
     """
 
     kind: Literal["privacy-certificate"] = "privacy-certificate"
@@ -282,16 +282,16 @@ class Certificate(Value):
 def certificate_of(
     name: str, accountant: Accountant, plan: Plan, epsilon: float, delta: float, error: Fraction = Fraction(0)
 ) -> Certificate:
-    """Return the certificate of a plan, which the accountant shows to cost epsilon at most at :func:`delta_left`."""
+    """Return the certificate of a plan that, by the accountant, costs at most epsilon at :func:`delta_left`."""
     events = tuple(Counted(event=event.wire(), count=count) for event, count in plan)
     numbers = accountant.numbers(plan, max(delta_left(delta, epsilon, error), 0.0))
     distance = up(float(error)) if error else 0.0
     return Certificate(events=events, accountant=name, numbers=numbers, distance=distance, epsilon=epsilon, delta=delta)
 
 
-MIN_SUPPORT = 10.0  # kappa n must be above it: mu is spread over at least that many records
+MIN_SUPPORT = 10.0  # lower limit of kappa n: mu is spread over at least that many records
 PRECISION = 1 / 256
-"""What only an accountant of seconds shows to be enough, people or noise, may be more than need be by this share."""
+"""Share by which people or noise may exceed the minimum if only a slow accountant shows that they are enough."""
 MOST = 1 << 50  # largest sample size or number of steps that a search considers
 
 
@@ -306,9 +306,9 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int
 
         s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))
 
-    Log-weights are -eta times at most t losses in [0, 1], so any two weights have a ratio of at most e^{eta t}; the
-    projection gives mu_i <= 1/(kappa n). Over records TV(mu, mu') = max(mu_i, mu'_i), for *unprojected* weights kept
-    between rounds (docs/privacy.md, "The curator's draws").
+    Log-weights are -eta times at most t losses in [0, 1], so any two weights have a ratio of at most e^{eta t}. The
+    projection gives mu_i <= 1/(kappa n). Over records TV(mu, mu') = max(mu_i, mu'_i), if the weights that are kept
+    between rounds are *unprojected* (docs/privacy.md, "The curator's draws").
 
     Args:
         kappa: Density, in (0, 1], with kappa n > 10.
@@ -321,7 +321,7 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int
     if not 0.0 <= eta < math.inf or rounds < 1 or before < 0:
         raise BadInput(f"eta and before must be at least 0, rounds at least 1, found {eta}, {before} and {rounds}")
     cap = up(1.0 / (kappa * n))
-    with np.errstate(over="ignore"):  # of an infinite exponent nothing is left
+    with np.errstate(over="ignore"):  # the result of an infinite exponent is 0
         decay = exp(-eta * np.arange(before, before + rounds, dtype=np.float64))
     # An exponent of size x errs by x units; beyond 60 the cap, at most 1/10, is in force for n below 2^50.
     unbiased = 1.0 / (1.0 + (n - 1.0) * decay) * (1.0 + 256.0 * 2.0**-52)
@@ -331,8 +331,8 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int
 def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int], Plan]) -> int:
     """Return a sample size with kappa n > 10 whose plan fits: the smallest for the quick accountants, or a smaller one.
 
-    Accountants that take seconds an answer are asked for one smaller by :data:`PRECISION`, and then for less. The cost
-    of ``plan`` must not grow with n; the n returned fits in any case. BudgetExceeded if no n up to 2^50 fits.
+    Slow accountants are asked for an n smaller by :data:`PRECISION`, and then for smaller ones. The cost of ``plan``
+    must not increase in n; the returned n fits in any case. BudgetExceeded if no n up to 2^50 fits.
     """
 
     def holds(n: int, *, quick: bool = False) -> bool:

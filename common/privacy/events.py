@@ -1,15 +1,13 @@
-"""What a curator did to its sample, as frozen values; and by how much what is drawn may differ from what is priced.
+"""Privacy events: a curator's releases as frozen values; and bounds on the distance of drawn noise from priced noise.
 
-Neighbouring samples differ in one record by replacement; n is public. ``tv_bound`` is always an upper bound s, good for
-every pair of neighbours, on the total variation between mu and mu' (1/(kappa n) at most; 1 if the sample is used as it
-is).
+Neighbouring samples differ in one record by replacement; n is public. ``tv_bound`` is always an upper bound s, for
+every pair of neighbours, on the total variation between mu and mu' (at most 1/(kappa n); 1 for the sample itself).
 
-Accountants price the exact Gaussian mechanism. Its noise is drawn from tables whose law is within tau of the exact one,
-in total variation, for each number (:data:`NUMBER`; :mod:`curator.mechanisms.gaussian_noise` proves it); all other
-noise is exact. So all that a run releases is within T = sum of tau of what the exact mechanisms would have released,
-whatever is chosen adaptively. If the exact run is (epsilon, delta)-DP, the real one is (epsilon, delta + (1 +
-e^epsilon) T)-DP, since P~(S) <= P(S) + T <= e^epsilon P'(S) + delta + T <= e^epsilon P~'(S) + delta + (1 + e^epsilon)
-T.
+Accountants price the exact Gaussian mechanism. Each number of its noise is drawn from tables whose law is within tau of
+the exact one in total variation (:data:`NUMBER`; :mod:`curator.mechanisms.gaussian_noise` proves it); all other noise
+is exact. So the releases of a run are within T = sum of tau of those of the exact mechanisms, for any adaptive choices.
+If the exact run is (epsilon, delta)-DP, the real one is (epsilon, delta + (1 + e^epsilon) T)-DP, since P~(S) <= P(S) +
+T <= e^epsilon P'(S) + delta + T <= e^epsilon P~'(S) + delta + (1 + e^epsilon) T.
 """
 
 import math
@@ -26,7 +24,7 @@ from common.privacy.theorems.selection import StoppingDistribution
 
 
 class Event(Value):
-    """One thing that was released; ``kind`` names its type, so that a stored event can be read back."""
+    """One release; ``kind`` names its type, so that a stored event can be read back."""
 
     kind: str
 
@@ -81,7 +79,7 @@ class Release(Event):
 class Gaussian(Event):
     """``count`` adaptively chosen releases from the sample itself, each mu-GDP.
 
-    Gaussian noise on a vector of which one record changes the L2 norm by at most ``mu`` standard deviations.
+    Each is a vector with Gaussian noise that one record moves by at most ``mu`` standard deviations in L2 norm.
     """
 
     kind: Literal["gaussian"] = "gaussian"
@@ -92,7 +90,7 @@ class Gaussian(Event):
 class PrivateSelection(Event):
     """The best of a secret random number of releases from the sample itself, by a score released with each.
 
-    Each, score included, is mu-GDP; ``law`` is that of their number, which is never released.
+    Each, score included, is mu-GDP; ``law`` is the law of their number, which is never released.
     """
 
     kind: Literal["selected"] = "selected"
@@ -103,7 +101,7 @@ class PrivateSelection(Event):
 class Composed(Event):
     """Releases of different kinds in one operation, each of which may depend on those before it.
 
-    Composition is adaptive for all accountants, so the whole costs what its parts do as events of their own.
+    Composition is adaptive for all accountants, so the whole costs as much as its parts as separate events.
     """
 
     kind: Literal["composed"] = "composed"
@@ -119,7 +117,7 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def parts_of(event: Event) -> tuple[Event, ...]:
-    """Return the events that an event is composed of: those of which accountants know the cost."""
+    """Return the events of which an event is composed; accountants know the cost of these."""
     return event.parts if isinstance(event, Composed) else (event,)
 
 
@@ -132,16 +130,16 @@ def parse_event(wire: Any) -> Event:
 
 
 NUMBER = Fraction(1, 1 << 180)
-"""Bound on the total variation between one number of Gaussian noise as it is drawn and as it is priced."""
+"""Bound on the total variation between one number of Gaussian noise as drawn and as priced."""
 COORDINATES, NUMBERS = 1 << 30, 1 << 50
-"""Most numbers of noise of one step's vector, and of one Gaussian release: :func:`check_numbers` refuses more."""
+"""Maximum count of noise numbers in one step's vector and in one Gaussian release (:func:`check_numbers`)."""
 ALLOWANCE = 1 << 10
 
 
 def check_numbers(event: Event, numbers: int) -> None:
     """Refuse an event of which a step, or a release, draws more Gaussian numbers than :func:`sampling_error` counts.
 
-    BadScenario if ``numbers``, of one step or release, are more; nothing was charged.
+    Raises BadScenario if ``numbers``, the count for one step or release, is greater; nothing was charged.
     """
     kinds = [type(part) for part in parts_of(event)]
     if not any(issubclass(kind, SubsampledSteps | Gaussian | PrivateSelection) for kind in kinds):
@@ -155,7 +153,7 @@ def check_numbers(event: Event, numbers: int) -> None:
 
 
 def sampling_error(event: Event) -> Fraction:
-    """Return a bound on the total variation between an event as it happens and as it is priced."""
+    """Return a bound on the total variation between an event as drawn and as priced."""
     if isinstance(event, Composed):
         return sum(map(sampling_error, event.parts), Fraction(0))
     if isinstance(event, SubsampledSteps):
@@ -168,14 +166,14 @@ def sampling_error(event: Event) -> Fraction:
 
 
 def error_paid(plan: Iterable[tuple[Event, int]]) -> Fraction:
-    """Return what a plan pays for: :data:`ALLOWANCE` times its own error, for events that may be smaller and more."""
+    """Return the error a plan pays for: :data:`ALLOWANCE` times its own, as actual events may be smaller and more."""
     return ALLOWANCE * sum((times * sampling_error(event) for event, times in plan), Fraction(0))
 
 
 def delta_left(delta: float, epsilon: float, error: Fraction) -> float:
-    """Return what of delta is left for the exact mechanisms; negative if nothing is.
+    """Return the part of delta that is left for the exact mechanisms; negative if nothing is left.
 
-    1 + e^epsilon is rounded up to a power of two, so that it is the same for all epsilons close to each other.
+    1 + e^epsilon is rounded up to a power of two, so that close epsilons give the same value.
     """
     if error == 0:
         return delta
@@ -188,7 +186,7 @@ def delta_left(delta: float, epsilon: float, error: Fraction) -> float:
 def payable(delta: float, error: Fraction) -> float:
     """Return the largest epsilon, to a factor of 2 of e^epsilon, at which the error takes at most half of delta; or 0.
 
-    A budget of a larger epsilon may be opened at this one: (epsilon, delta)-DP is a weaker claim the larger epsilon is.
+    A budget with a larger epsilon may be opened at this one, since a smaller epsilon is a stronger claim.
     """
     if error == 0:
         return MAX_EPSILON

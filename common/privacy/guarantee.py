@@ -1,4 +1,4 @@
-"""A guarantee: an (epsilon, delta), what it is about, and the sentence that states it."""
+"""Privacy guarantees: an (epsilon, delta), its neighbours and scope, and the sentence that states it."""
 
 import math
 from decimal import ROUND_CEILING, Context
@@ -10,25 +10,25 @@ from pydantic import Field, model_validator
 from common.core.values import Value
 from common.privacy.rounding import EXP_BITS, MAX_EPSILON, above, exp_below, stated
 
-Protected = Literal["records", "labels"]  # what of a person's record is protected: the whole of it, or the label alone
+Protected = Literal["records", "labels"]  # the protected part of a person's record: all of it, or the label alone
 Neighbours = Literal["one row", "one label", "one answer"]
-"""What may differ between two indistinguishable worlds: a row of the curator's file, n public; the label of a row,
-everything else public; the record of an agent, that it takes part public."""
+"""The difference of two neighbouring worlds: a row of the curator's file, with n public; the label of a row, with
+everything else public; or the record of an agent, with its participation public."""
 Scope = Literal["run", "agent", "answers", "run and agent", "fits", "fits and agents", "nothing"]
-"""What cannot tell them apart: all that the curator releases in the run, whatever it is asked; the one answer that an
-agent gives in the run, or all its answers; both sides together; the first two in all fits of an estimator; or nothing,
-as nothing was released."""
+"""The outputs that a guarantee covers: all releases of the curator in the run, for any requests; the one answer of an
+agent in the run, or all its answers; both sides together; the first two in all fits of an estimator; or nothing, as
+nothing was released."""
 
 
 class PrivacyGuarantee(Value):
     """(epsilon, delta)-differential privacy, stated in full.
 
-    For any two neighbouring worlds and every set E of what may be seen, P(E) <= e^epsilon P'(E) + delta.
+    For any two neighbouring worlds and every set E of outputs, P(E) <= e^epsilon P'(E) + delta.
 
     Attributes:
-        epsilon, delta: Both null if nothing is promised.
-        neighbours: In what the two worlds differ: by replacement, always.
-        covers: All that is seen together.
+        epsilon, delta: Both null if there is no guarantee.
+        neighbours: The difference of the two worlds, always by replacement.
+        covers: The outputs that it covers together.
     """
 
     epsilon: float | None = Field(default=None, ge=0)
@@ -51,7 +51,7 @@ class PrivacyGuarantee(Value):
 
     @property
     def pair(self) -> tuple[float, float]:
-        """Epsilon and delta; (infinity, 1) if nothing is promised."""
+        """Epsilon and delta; (infinity, 1) if there is no guarantee."""
         return (math.inf, 1.0) if self.epsilon is None or self.delta is None else (self.epsilon, self.delta)
 
     def __str__(self) -> str:
@@ -92,10 +92,10 @@ NOTHING = PrivacyGuarantee(covers="nothing")  # of a run to which the curator ne
 
 
 def of_curator(pair: tuple[float | None, float | None], protects: Protected, covers: Scope = "run") -> PrivacyGuarantee:
-    """Return what a curator promises: its cap, (None, None) or an infinite epsilon where there is none.
+    """Return a curator's guarantee for its cap, which is (None, None), or has an infinite epsilon, if there is none.
 
-    It is about rows of the *file*: a sample in which a changed row changes one record in its slot
-    (:func:`common.data.population.placed`); where labels alone are protected, about one label.
+    Neighbours differ in a row of the *file*, which changes one record of the sample in its slot
+    (:func:`common.data.population.placed`); if labels alone are protected, they differ in one label.
     """
     epsilon, delta = _finite(pair)
     neighbours: Neighbours = "one label" if protects == "labels" else "one row"
@@ -103,32 +103,32 @@ def of_curator(pair: tuple[float | None, float | None], protects: Protected, cov
 
 
 def of_agent(pair: tuple[float, float], covers: Scope = "agent") -> PrivacyGuarantee:
-    """Return what an agent's randomizer promises for its answer, or for all that a run asks of it.
+    """Return the guarantee of an agent's randomizer for its answer, or for all its answers in a run.
 
-    What all runs cost a person is counted by the agent itself where it is an individual's (a lifetime budget that it
-    never exceeds), and by the ledger of people where a host answers for the people of a table.
+    The cost of all runs to a person is counted by an individual's own agent (a lifetime budget that it never exceeds),
+    or by the ledger of people if a host answers for the people of a table.
     """
     epsilon, delta = _finite(pair)
     return PrivacyGuarantee(epsilon=epsilon, delta=delta, neighbours="one answer", covers=covers)
 
 
 def repeated(pair: tuple[float, float], answers: int) -> tuple[float, float]:
-    """Return the (epsilon, delta) of so many answers of one agent together, each with this one; never too low.
+    """Return the (epsilon, delta) of several answers of one agent together, each with the given one; rounded up.
 
-    Basic composition: it holds also where each question is chosen after all answers before it, that is for the whole
-    transcript of an agent (Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential
-    privacy", Definition 2.3).
+    Basic composition also holds if each question is chosen after all earlier answers, that is, for the whole transcript
+    of an agent (Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy",
+    Definition 2.3).
     """
     epsilon, delta = (above(answers * Fraction(each)) if math.isfinite(each) else each for each in pair)
     return epsilon, min(1.0, delta)
 
 
 def together(curator: PrivacyGuarantee, agent: PrivacyGuarantee) -> PrivacyGuarantee:
-    """Return what holds for a row of a file that both sides read, whole records protected on both.
+    """Return the guarantee for a row of a file that both sides read, if both protect whole records.
 
-    A changed row is one record of the curator's and one agent's at most: it may leave one side and join the other. So
-    the epsilons and the deltas add up (basic composition), exactly, rounded up. Where the curator protects labels
-    alone, nothing holds for a row.
+    A changed row changes at most one record of the curator's and one agent's: it may leave one side and join the other.
+    So the epsilons and the deltas add up (basic composition); sums are exact and then rounded up. If the curator
+    protects labels alone, there is no guarantee for a row.
     """
     if curator.protects == "labels" or not curator.private or not agent.private:
         return PrivacyGuarantee(covers="run and agent")
@@ -144,7 +144,7 @@ def _finite(pair: tuple[float | None, float | None]) -> tuple[float | None, floa
 
 
 def formula(given: PrivacyGuarantee) -> str:
-    """Return a guarantee as a formula, "(0.5, 0.0001)-differential privacy", never a smaller one."""
+    """Return a guarantee as a formula, "(0.5, 0.0001)-differential privacy", with numbers rounded up."""
     if given.covers == "nothing":
         return "nothing released"
     if given.epsilon is None or given.delta is None:
@@ -156,7 +156,7 @@ _TWO_DIGITS = Context(prec=2, rounding=ROUND_CEILING)
 
 
 def in_words(given: PrivacyGuarantee) -> str:
-    """Say a guarantee in plain words; all its numbers are rounded up."""
+    """Return a guarantee in plain words; all its numbers are rounded up."""
     if given.covers == "nothing":
         return "Nothing was released."
     if given.epsilon is None or given.delta is None:
@@ -172,14 +172,14 @@ def in_words(given: PrivacyGuarantee) -> str:
 
 
 def best_guess(epsilon: float, delta: float) -> float:
-    """Bound how often a guess is right, given an outcome and two records that were equally likely before.
+    """Bound the probability of a correct guess between two records with equal priors, given an outcome.
 
-    Of two laws P and P' with P(E) <= e^epsilon P'(E) + delta for every E, and the same the other way round, a guess is
-    right with probability 1/2 + TV/2 at most, and TV <= (e^epsilon - 1 + 2 delta)/(e^epsilon + 1) (Kairouz, Oh and
-    Viswanath 2015, Theorem 3.4 with its region's corner). Together: (e^epsilon + delta)/(e^epsilon + 1), rounded up to
-    four decimals and never above 1.
+    For two laws P and P' with P(E) <= e^epsilon P'(E) + delta for every E, and the same with P and P' exchanged, a
+    guess is right with probability at most 1/2 + TV/2, and TV <= (e^epsilon - 1 + 2 delta)/(e^epsilon + 1) (Kairouz, Oh
+    and Viswanath 2015, Theorem 3.4 with its region's corner). Together this is (e^epsilon + delta)/(e^epsilon + 1),
+    rounded up to four decimals and never above 1.
     """
-    # Divided by e^epsilon, so that a large epsilon overflows nowhere.
+    # Divided by e^epsilon, so that a large epsilon does not overflow.
     small = math.exp(-min(epsilon, MAX_EPSILON))
     bound = (1.0 + delta * small) / (1.0 + small)
     return min(1.0, math.ceil(bound * 1e4 * (1.0 + 1e-14)) / 1e4)

@@ -1,4 +1,4 @@
-"""Accountants that work with the privacy profiles of events: Gaussian prices, loss distributions, games."""
+"""Accountants that use the privacy profiles of events: Gaussian prices, loss distributions, games."""
 
 import math
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from common.privacy.theorems.profiles import Profile, gaussian_price, gaussian_p
 
 @lru_cache(maxsize=1 << 12)
 def profile_of(event: Event) -> Profile:
-    """Return the profile of *one* release of an event (of one of its ``count``), or refuse a kind that has none."""
+    """Return the profile of *one* release of an event (one of its ``count``); BadInput for a kind without profile."""
     if isinstance(event, SubsampledSteps):
         return step_profile(event.tv_bound, event.ratio)
     if isinstance(event, Gaussian):
@@ -32,7 +32,7 @@ def profile_of(event: Event) -> Profile:
 
 
 def leading(event: Event) -> float:
-    """Return the mu^2 that an event tends to: the chi-squared of one release, times ``count``."""
+    """Return the mu^2 that an event approaches: the chi-squared of one release, times ``count``."""
     if isinstance(event, NoEvent):
         return 0.0
     if isinstance(event, Gaussian):
@@ -41,7 +41,7 @@ def leading(event: Event) -> float:
 
 
 def limit(plan: Iterable[tuple[Event, int]], delta: float) -> float:
-    """Return the epsilon of a plan's envelopes if they were Gaussian: an estimate; 0 where there is none."""
+    """Return an estimate of a plan's epsilon, as if its envelopes were Gaussian; 0 if there is no estimate."""
     square = sum(count * _spread(event) for event, count in plan)
     return epsilon_of(math.sqrt(square), delta) if 0.0 < square < 1e12 and delta > 0.0 else 0.0
 
@@ -62,7 +62,7 @@ def _spread(event: Event) -> float:
 class GaussianAccountant(Accountant):
     """Adds mu^2 of Gaussian releases (Dong, Roth and Su 2022, Corollary 2) and converts the sum once.
 
-    As a filter: adaptively chosen mu_i with sum mu_i^2 <= mu*^2 keep to mu*-GDP (Smith and Thakurta 2022, "Fully
+    As a filter: adaptively chosen mu_i with sum mu_i^2 <= mu*^2 are mu*-GDP together (Smith and Thakurta 2022, "Fully
     adaptive composition for Gaussian differential privacy", Theorem 1).
     """
 
@@ -86,17 +86,17 @@ class GaussianAccountant(Accountant):
 
 
 SLACK = 1e-3
-"""Share of delta that pays for what the comparison leaves out, where releases cost what their chi-squared says."""
+"""Share of delta for what the comparison leaves out, if releases cost what their chi-squared suggests."""
 _Terms = tuple[float, float]  # the pad m0, and the delta that an event may take for each unit of its price
 
 
 @ACCOUNTANTS.register("comparison")
 class ComparisonAccountant(Accountant):
-    """Adds up squares of Gaussian releases that are as dear, beside a pad: :mod:`common.privacy.theorems.profiles`.
+    """Adds mu^2 of Gaussian releases of equal cost, beside a pad (:mod:`common.privacy.theorems.profiles`).
 
     With the pad m0 and the rate r fixed by the plan, an event of price m may use up r m of delta. Events with sum m <=
-    M are (epsilon, r M + delta_G(epsilon; sqrt(m0^2 + M)))-DP, however adaptively they are chosen: both sums of the
-    theorem are bounded by M alone. So the filter is sound for any covered events, not only for planned ones.
+    M are (epsilon, r M + delta_G(epsilon; sqrt(m0^2 + M)))-DP, however adaptively they are chosen, since both sums of
+    the theorem are bounded by M alone. So the filter is sound for any covered events, not only for planned ones.
     """
 
     kinds = (SubsampledSteps, Gaussian, SubsampledRelease, Release)
@@ -121,7 +121,7 @@ class ComparisonAccountant(Accountant):
         if terms is None:
             return self.summed(unit, Fraction(0), lambda event: None)
         pad, rate = terms
-        # What is kept for the rate's part allows sums up to SLACK/2 delta/rate.
+        # The part of delta reserved for the rate allows sums up to SLACK/2 delta/rate.
         allowed = mu_allowed(min(epsilon, MAX_EPSILON), delta * (1.0 - SLACK / 2.0)) if delta > 0.0 else 0.0
         cap = min(Fraction(allowed) ** 2 - Fraction(pad) ** 2, Fraction(delta * SLACK / 2.0) / Fraction(rate))
         fits = plan if planned <= epsilon else None
@@ -130,7 +130,7 @@ class ComparisonAccountant(Accountant):
 
 @lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the numbers, then for the filter of one plan
 def _best_pad(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[_Terms | None, float]:
-    """Try pads, powers of sqrt(2), upwards, until they cost more again."""
+    """Return the best pad: try increasing powers of sqrt(2) until the cost increases again."""
     square = sum(count * leading(event) for event, count in plan)
     if square == 0.0:
         return None, 0.0
@@ -175,26 +175,26 @@ def _price(event: Event, terms: _Terms) -> Fraction | None:
 def _one(event: Event, pad: float, rate: float) -> float:
     profile = profile_of(event)
     allowance = rate * profile.chi_squared
-    # The price is raised where the allowance is more than the rate times it.
+    # The price is raised if the allowance exceeds the rate times the price.
     return max(gaussian_price(profile, pad, allowance), up(profile.chi_squared, 4.0)) if allowance > 0.0 else math.inf
 
 
-MAX_KINDS = 8  # most kinds of events that are composed: more are merged, each into the next dearer one of its kind
+MAX_KINDS = 8  # maximum number of kinds that are composed; more are merged into the next costlier one of their type
 
 
 @ACCOUNTANTS.register("pld")
 class LossDistributionAccountant(Accountant):
     """Composes upper envelopes of profiles on a grid: theorems ``profiles``, ``loss_grids`` and ``tilting``.
 
-    Dominating pairs compose: if each event's laws, given all that was released before, are dominated by a pair, so is
-    the whole by the product of the pairs (Zhu, Dong and Wang 2022, Theorem 10).
+    Dominating pairs compose: if each event's laws, given all earlier releases, are dominated by a pair, the whole is
+    dominated by the product of the pairs (Zhu, Dong and Wang 2022, Theorem 10).
 
-    The filter counts by kinds that the plan fixes. An event takes one place of the cheapest kind that dominates it, and
-    passes only while there is one. Proof: given the places that are left, an adversary that stops has at most the
-    profile of nothing, below that of any pair; one that goes on releases something dominated by the pair whose place it
-    takes, after which the rest is at most the product of the places left, by induction. Products do not depend on the
-    order. So all admitted events together are dominated by the product of the plan's pairs, however adaptively they
-    were chosen. Gaussian releases are one kind, counted by mu^2, as they compose to one.
+    The filter counts places of kinds that the plan fixes. An event takes one place of the cheapest kind that dominates
+    it, and is admitted only while there is one. Proof: given the remaining places, an adversary that stops has the
+    profile of no release, which is below that of any pair. One that continues releases something dominated by the pair
+    whose place it takes, after which the rest is at most the product of the remaining places, by induction. Products do
+    not depend on the order. So all admitted events together are dominated by the product of the plan's pairs, however
+    adaptively they were chosen. Gaussian releases are one kind, counted by mu^2, as they compose to one.
     """
 
     kinds = (SubsampledSteps, Gaussian, SubsampledRelease, Release)
@@ -233,7 +233,7 @@ class LossDistributionAccountant(Accountant):
         return BudgetFilter("places of the plan", cap, price)
 
 
-@lru_cache(maxsize=1 << 10)  # one plan asks for a hundred, and a run with baselines plans again and again
+@lru_cache(maxsize=1 << 10)  # one plan needs about a hundred, and a run with baselines plans repeatedly
 def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> float:
     found = _compose(kinds, delta)
     return found.epsilon(delta) if found is not None else math.inf
@@ -241,7 +241,7 @@ def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -
 
 @lru_cache(maxsize=2)
 def _compose(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> ComposedLosses | None:
-    """Compose kinds, tuned to a delta > 0; None where the grid would be too long."""
+    """Compose kinds, tuned to a delta > 0; None if the grid would be too long."""
     parts = [
         (gaussian_profile(up(math.sqrt(amount))), 1) if isinstance(kind, Gaussian) else (profile_of(kind), int(amount))
         for kind, amount in kinds
@@ -250,7 +250,7 @@ def _compose(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> Compose
 
 
 def _kinds(plan: Plan) -> list[tuple[Event, Fraction]]:
-    """Return kinds with amounts, cheaper ones before those that dominate them; all Gaussian releases are one kind."""
+    """Return kinds with amounts, cheaper ones before kinds that dominate them; all Gaussian releases are one kind."""
     amounts: dict[Event, Fraction] = {}
     for event, count in released(plan):
         kind = _kind(event)
@@ -259,7 +259,7 @@ def _kinds(plan: Plan) -> list[tuple[Event, Fraction]]:
 
 
 def _merged(kinds: list[tuple[Event, Fraction]]) -> list[tuple[Event, Fraction]]:
-    """Merge kinds into dearer ones with nearly their tv_bound, until few are left or none can be merged."""
+    """Merge kinds into costlier ones with a similar tv_bound, until few are left or none can be merged."""
     spread = 0.01
     while len(kinds) > MAX_KINDS and spread < 100.0:
         kept: list[tuple[Event, Fraction]] = []
@@ -295,7 +295,7 @@ def _order(kind: Event) -> tuple[str, tuple[float, ...]]:
 
 
 def _dominates(kind: Event, event: Event) -> bool:
-    """Tell whether each event of a kind is at least as dear at every level, by its declared numbers alone."""
+    """Return whether ``kind`` costs at least as much as ``event`` at every level, by declared numbers alone."""
     if isinstance(kind, SubsampledSteps) and isinstance(event, SubsampledSteps):
         return event.tv_bound <= kind.tv_bound and event.ratio <= kind.ratio
     if isinstance(kind, SubsampledRelease) and isinstance(event, SubsampledRelease):
@@ -306,13 +306,13 @@ def _dominates(kind: Event, event: Event) -> bool:
     return isinstance(kind, Gaussian) and isinstance(event, Gaussian)
 
 
-EXCESS = 0.02  # by this share the chi-squared of a move may exceed the greatest of all triples
+EXCESS = 0.02  # share by which the chi-squared of a move may exceed the greatest of all triples
 WIDTH = 0.2  # width of the grid, in standard deviations of one step's loss
 CUT = 1e-3  # share of delta for losses beyond the grid
 LEADERS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.045, 0.07, 0.1, 0.15)
-"""By these shares, beside :data:`EXCESS`, the squares of leaders' distances exceed the greatest."""
+"""Shares, beside :data:`EXCESS`, by which the squares of leaders' distances exceed the greatest."""
 ABOVE = 1.15
-"""The game aims at that much more than a pad shows, which is nearly right: leaders are found sooner from above."""
+"""Factor of the game's aim over what a pad shows, which is nearly right: leaders are found sooner from above."""
 MOST_POINTS = 100_000  # longest grid that is worth its time
 
 
@@ -320,9 +320,9 @@ MOST_POINTS = 100_000  # longest grid that is worth its time
 class GameAccountant(Accountant):
     """Plays the game of :mod:`common.privacy.theorems.games` on a cover of all triples of Gaussians in the ball.
 
-    The filter counts steps, each of at most the plan's tv_bound and ratio: a step with smaller ones, (1-s')A + s'B, is
-    (1-s)A + s B' with B' a mixture of A and B, so that it is a mixture of laws of the game. Which steps are taken is
-    the adversary's choice, and to take fewer is no better, since T f >= f for convex f.
+    The filter counts steps, each with at most the plan's tv_bound and ratio. A step with smaller ones, (1-s')A + s'B,
+    is (1-s)A + s B' with B' a mixture of A and B, so it is a mixture of laws of the game. The adversary chooses the
+    steps; taking fewer steps does not help it, since T f >= f for convex f.
     """
 
     kinds = (SubsampledSteps,)
@@ -385,7 +385,7 @@ def _game_epsilon(tv_bound: float, ratio: float, steps: int, delta: float) -> fl
 
 
 def value_of_game(tv_bound: float, ratio: float, steps: int, delta: float, aim: float) -> GameValue | None:
-    """Return the value of the game of so many steps, good near ``aim``; None where it would take too long."""
+    """Return the value of the game with ``steps`` steps, tight near ``aim``; None if it would take too long."""
     square, width = ratio * ratio, _width(tv_bound, ratio)
     grams = cover(ratio, EXCESS)
     leaders = [(1.0 + EXCESS + share, 1e-9, 0.0) for share in LEADERS]

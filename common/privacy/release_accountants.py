@@ -1,4 +1,4 @@
-"""Accountants of releases, by their epsilons and deltas, and of everything with a Renyi divergence."""
+"""Accountants for releases, by their epsilons and deltas, and for all events with a Renyi divergence."""
 
 import math
 from fractions import Fraction
@@ -17,14 +17,14 @@ class BasicAccountant(Accountant):
     """Adds up the epsilons and the deltas of releases.
 
     **Theorem** (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006, Theorem 1; as a filter Rogers, Roth, Ullman and
-    Vadhan 2016, Theorem 3.6). Releases that are (eps_i, delta_i)-DP, each chosen after all before with eps_i and
-    delta_i of its own, are (epsilon, delta)-DP together if always sum eps_i <= epsilon and sum delta_i <= delta.
+    Vadhan 2016, Theorem 3.6). Releases that are (eps_i, delta_i)-DP, each chosen with its eps_i and delta_i after all
+    earlier ones, are (epsilon, delta)-DP together if always sum eps_i <= epsilon and sum delta_i <= delta.
 
-    *Proof.* By induction over the releases. Take an event E; write E_y for it given that the first release, which is
-    (eps_1, delta_1)-DP, put out y. What follows has epsilon - eps_1 and delta - delta_1 left, so P(E_y) <= c(y) + delta
-    - delta_1 with c(y) = min(1, e^{epsilon - eps_1} Q(E_y)). As c lies in [0, 1], its mean under P's first release is
-    at most e^{eps_1} times that under Q's, and delta_1. Together P(E) <= e^epsilon Q(E) + delta. Nothing but the two
-    sums is used, so the filter takes any releases up to the caps. It is exact for pure releases at delta = 0.
+    *Proof.* By induction over the releases. Take an event E; write E_y for E given that the output of the first
+    release, which is (eps_1, delta_1)-DP, is y. The rest has epsilon - eps_1 and delta - delta_1 left, so P(E_y) <=
+    c(y) + delta - delta_1 with c(y) = min(1, e^{epsilon - eps_1} Q(E_y)). As c lies in [0, 1], its mean under P's first
+    release is at most e^{eps_1} times that under Q's, plus delta_1. Together P(E) <= e^epsilon Q(E) + delta. The proof
+    uses only the two sums, so the filter admits any releases up to the caps. It is exact for pure releases, delta = 0.
     """
 
     kinds = (SubsampledRelease, Release)
@@ -52,8 +52,8 @@ class OptimalCompositionAccountant(Accountant):
     """The optimal k-fold composition of releases that are (eps*, delta*)-DP by the subsampling lemma.
 
     Kairouz, Oh and Viswanath (2015), Theorem 3.3; :func:`common.privacy.theorems.composition.subsampled`. Exact for
-    releases of one price; where prices differ, every release is counted as the dearest one planned. The filter fixes
-    both before the first event: the number of releases and the most that each may cost.
+    releases of one price; if prices differ, every release is counted as the costliest one planned. The filter fixes the
+    number of releases and the greatest cost of each before the first event.
     """
 
     kinds = (SubsampledRelease, Release)
@@ -91,7 +91,7 @@ def _dearest(plan: Plan) -> tuple[int, float, float]:
 
 @ACCOUNTANTS.register("none")
 class NoAccountant(Accountant):
-    """Claims nothing: every release costs infinity, only no event is free."""
+    """Gives no guarantee: every release costs infinity; only :class:`NoEvent` is free."""
 
     kinds = (Event,)
 
@@ -107,8 +107,8 @@ class NoAccountant(Accountant):
 class RenyiAccountant(Accountant):
     """Adds Renyi divergences (Mironov 2017) and converts the sum once (Canonne et al. 2020, Proposition 12).
 
-    The filter counts at *one* order, chosen from the plan before the first event: sound for adaptively chosen events
-    (Feldman and Zrnic 2021; Lecuyer 2021). A filter that lets an event pass while *some* order has budget left is not.
+    The filter counts at *one* order, chosen from the plan before the first event, so it is sound for adaptively chosen
+    events (Feldman and Zrnic 2021; Lecuyer 2021). A filter that admits an event while *some* order has budget is not.
     """
 
     kinds = (SubsampledSteps, Gaussian, PrivateSelection, SubsampledRelease, Release)
@@ -130,7 +130,7 @@ class RenyiAccountant(Accountant):
 
 @lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the order, then for the filter of one plan
 def _best_order(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int, float]:
-    """Search the orders: a coarse scan, then a fine one. Every order is valid."""
+    """Return the best order and its epsilon by a coarse scan, then a fine one; every order is valid."""
 
     @cache
     def at(place: int) -> float:
@@ -175,8 +175,8 @@ def _divergence(event: Event, order: int) -> Fraction | None:
 class SelectionAccountant(Accountant):
     """The direct bound for one choice, :func:`common.privacy.theorems.selection.epsilon_of_selection`.
 
-    Several choices, or a choice beside other releases, are for the Renyi accountant. The filter admits one choice, of
-    the law that was planned and at most its mu.
+    The Renyi accountant covers several choices, or a choice beside other releases. The filter admits one choice, with
+    the planned law and at most the planned mu.
     """
 
     kinds = (PrivateSelection,)

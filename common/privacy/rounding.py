@@ -1,4 +1,4 @@
-"""Rounding to the private side, and the ranges of epsilon and delta for which formulas are evaluated."""
+"""Conservative rounding, and the ranges of epsilon and delta for which formulas are evaluated."""
 
 import math
 from decimal import ROUND_CEILING, Context
@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from common.core.errors import BadInput
 
-UNIT = 2.0**-52  # relative spacing of doubles: an operation errs by half of it at most, a library function by a few
+UNIT = 2.0**-52  # relative spacing of doubles: an operation errs by at most half of it, a library function by a few
 MAX_EPSILON = 700.0
 """Largest epsilon for which e^epsilon is a double; a mechanism beyond it has no meaningful guarantee."""
 
@@ -28,8 +28,8 @@ _HALVINGS = 10
 def exp_below(x: float) -> int:
     """Return a whole number n with n/2^256 <= e^x, for x in [0, 700]; the relative error is below 2^-230.
 
-    It is the series of e^(x/1024), squared ten times, in whole numbers that are rounded down: on every machine, and in
-    every language, it is the same number. No C library's exponential is.
+    It is the series of e^(x/1024), squared ten times, in whole numbers that are rounded down. So it is the same number
+    on every machine and in every language, which the exponential of a C library is not.
     """
     one = 1 << EXP_BITS
     numerator, denominator = x.as_integer_ratio()
@@ -46,7 +46,7 @@ def exp_below(x: float) -> int:
 
 
 def above(value: Fraction) -> float:
-    """Return the least double that is not below an exact number; infinity beyond the largest."""
+    """Return the least double that is not below an exact number; infinity if none is finite."""
     try:
         nearest = float(value)
     except OverflowError:
@@ -58,9 +58,9 @@ _SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
 
 
 def stated(value: float) -> str:
-    """Return a privacy loss as a text of six digits, rounded up: ln 2 is 0.693148.
+    """Return a privacy loss as a text with six digits, rounded up: ln 2 is 0.693148.
 
-    What floating point adds to a decimal, such as the sum of .1 and .2, is no reason to round up.
+    Floating-point errors of decimals, such as in the sum of .1 and .2, do not cause rounding up.
     """
     nearest = f"{value:g}"
     return nearest if float(nearest) >= value * (1.0 - 1e-9) else f"{float(_SIX_DIGITS.create_decimal(value)):g}"
