@@ -1,1 +1,1 @@
-"""One theorem a file: what a release costs, with its proof or its source."""
+"""Theorems on the privacy cost of releases, one per file, with proof or source."""

@@ -23,16 +23,16 @@ def subsampled(draws: int, tv_bound: float, epsilon: float, delta: float) -> tup
 
         eps* = m ln(1 + s (e^epsilon - 1)),     delta* = delta (e^{eps*} - 1) / (e^epsilon - 1)
 
-    By advanced joint convexity (Balle, Barthe and Gaboardi 2018), one draw's law after the other; tight. The proof, and
-    why Kohen & Sheffet's Claim 4.1 is false as printed: docs/corrections.md, K13.
+    By advanced joint convexity (Balle, Barthe and Gaboardi 2018), applied to one draw's law after the other; tight. For
+    the proof, and why Kohen & Sheffet's Claim 4.1 is false as printed, see docs/corrections.md, K13.
 
     Args:
         draws, tv_bound: m >= 1 and s in (0, 1].
         epsilon, delta: The learner's replace-one guarantee for a data set of m records; epsilon > 0, 0 <= delta < 1.
 
     Returns:
-        delta* is at most 1, eps* is infinite where e^epsilon overflows. A mechanism on the sample itself (m = 1, s = 1)
-            keeps its own.
+        delta* is at most 1; eps* is infinite if e^epsilon overflows. A mechanism on the sample itself (m = 1, s = 1)
+            keeps its own guarantee.
     """
     if draws == 1 and tv_bound == 1.0:
         return epsilon, delta
@@ -57,11 +57,11 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
         1 - (1 - delta)^k (1 - pure),
         pure = sum_l C(k,l) [e^{(k-l) epsilon} - e^{target + l epsilon}]_+ / (1 + e^epsilon)^k
 
-    Kairouz, Oh and Viswanath (2015), Theorem 3.3: every such release is a post-processing of one that tells the record
-    with probability delta and is randomized response otherwise, so the sum is the hockey-stick divergence of k
-    randomized responses, l of which disagree. Optimal. k is in 1..10^7.
+    Kairouz, Oh and Viswanath (2015), Theorem 3.3: every such release is a post-processing of one that reveals the
+    record with probability delta and is randomized response otherwise. So the sum is the hockey-stick divergence of k
+    randomized responses, l of which disagree. It is optimal. k is in 1..10^7.
     """
-    from scipy.special import logsumexp  # here, since it takes long to load, and is rarely needed
+    from scipy.special import logsumexp  # imported here, as it is slow to load and rarely needed
 
     if not 1 <= releases <= MAX_RELEASES:
         raise BadInput(f"between 1 and {MAX_RELEASES} releases can be composed, found {releases}")
@@ -95,7 +95,7 @@ def _some_failure(releases: int, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def _disagreements(releases: int, epsilon: float) -> tuple[Floats, float]:
-    from scipy.special import gammaln  # here, since it takes long to load, and is rarely needed
+    from scipy.special import gammaln  # imported here, as it is slow to load and rarely needed
 
     disagree = np.arange(releases // 2 + 1, dtype=np.float64)
     choose = gammaln(releases + 1.0) - gammaln(disagree + 1.0) - gammaln(releases - disagree + 1.0)

@@ -1,13 +1,13 @@
-"""The value of a game: what an adversary reaches that chooses neighbours anew at each step, knowing all before.
+"""The value of a game against an adversary that chooses neighbours anew at each step, knowing all earlier releases.
 
-docs/accounting.md, "Neighbours chosen anew each time", has the theorem and its proof. One noisy step on one draw is
-made of three unit Gaussians A, B and C (:mod:`common.privacy.theorems.profiles`); what a triple gives away depends on
-the *Gram matrix* G of b = B - A and c = C - A alone, and grows with it (Lemma 1). Each triple in a ball of diameter 1
-lies below that of three points on a circle of diameter 1 that has its centre in their hull (Lemma 2): B and C =
-(cos(pi/2 - psi/2), +-sin(pi/2 - psi/2))/2 and A = -(cos phi, sin phi)/2, 0 <= psi <= pi, |phi| <= (pi - psi)/2.
+docs/accounting.md, "Neighbours chosen anew each time", has the theorem and its proof. One noisy step on one draw
+involves three unit Gaussians A, B and C (:mod:`common.privacy.theorems.profiles`). The privacy loss of a triple depends
+only on the *Gram matrix* G of b = B - A and c = C - A, and increases with it (Lemma 1). Each triple in a ball of
+diameter 1 lies below that of three points on a circle of diameter 1 that has its centre in their hull (Lemma 2): B and
+C = (cos(pi/2 - psi/2), +-sin(pi/2 - psi/2))/2 and A = -(cos phi, sin phi)/2, 0 <= psi <= pi, |phi| <= (pi - psi)/2.
 
-Let each step be a mixture of laws each of which is dominated, whatever was released before, by one of the pairs (P_j,
-Q_j), the *moves*. Write V_t(a) for the most that an adversary reaches at level a with t steps to go, and T f(a) = max_j
+Let each step be a mixture of laws, each of which is dominated, for any earlier releases, by one of the pairs (P_j,
+Q_j), the *moves*. Let V_t(a) be the greatest value of an adversary at level a with t steps to go, and T f(a) = max_j
 int P_j f(a Q_j/P_j). Then V_{t+1} <= T V_t (Theorem 4). A *leader* E, any pair's mean with T f <= E f + c + C
 a^{-theta}, makes m steps at once: T^m f <= E^m f + m c + m C e^{(m-1) k} a^{-theta}, if no move and no leader
 multiplies a^{-theta} by more than e^k, k >= 0 (Lemma 3).
@@ -17,41 +17,41 @@ Lemma 1. If G <= G' (G' - G is positive semidefinite), the triple of G is the im
 to an output and add noise of covariance 1 - M M^T.
 
 Lemma 2. Each triple in a ball of diameter 1 lies below the triple of three points on a circle of diameter 1 that has
-its centre in their hull. *Proof.* Project the centre onto the plane of the three points, and blow them up until the
-least disc around them has diameter 1: that only adds to G. If the disc is held by all three points, they are such a
-triple. Otherwise two of them are the ends of a diameter. Stretch the plane across that diameter until the third point
-is on the circle: that is no contraction of anything. (Where it lies on the diameter, lift it: a positive semidefinite
-matrix is added.)
+its centre in their hull. *Proof.* Project the centre onto the plane of the three points, and scale them up until the
+smallest disc around them has diameter 1: that only adds to G. If all three points determine the disc, they are such a
+triple. Otherwise two of them are the ends of a diameter. Stretch the plane perpendicular to that diameter until the
+third point is on the circle: that contracts nothing. (If it lies on the diameter, lift it, which adds a positive
+semidefinite matrix.)
 
 ``cover`` cuts this region of psi and phi into cells. In a cell with the centre G0, the derivatives M1 and M2 and half
 the sides h1 and h2,
 
     G <= G0 + h1 |M1| + h2 |M2| + R,
 
-where |M| is any matrix above M and -M (that of least trace in a metric of one's choice), and R is from Taylor's
-theorem: with p = |l + m| and q = |l - m|, half the second derivative of |l b + m c|^2 is at most
+where |M| is any matrix above M and -M (the one of least trace in a chosen metric), and R is from Taylor's theorem:
+with p = |l + m| and q = |l - m|, half the second derivative of |l b + m c|^2 is at most
 
     (e p + f q)^2 + (p + q/2) (i p + j q),   e = h1/4 + h2/2,  f = h1/4,  i = h1^2/8 + h2^2/2,  j = h1^2/8,
 
-as A, (B+C)/2 and (B-C)/2 move at most by h2/2, h1/4 and h1/4, have second derivatives of at most h2^2/2, h1^2/8 and
-h1^2/8, and b and c are the sum of a vector of length at most 1 and plus or minus one of at most 1/2. Cells are cut
-until the chi-squared divergence of each move is at most 2% above the greatest there is, e^{u^2} - 1. That takes some
-hundred moves.
+as A, (B+C)/2 and (B-C)/2 move by at most h2/2, h1/4 and h1/4, have second derivatives of at most h2^2/2, h1^2/8 and
+h1^2/8, and b and c are the sum of a vector of length at most 1 and plus or minus one of length at most 1/2. Cells are
+cut until the chi-squared divergence of each move is at most 2% above the greatest possible one, e^{u^2} - 1. That takes
+about a hundred moves.
 
-*The profile of a move.* For a >= 1, H_a(P || Q) = s E_A (L_B - k - a L_C)_+ with k = (1-s)(a-1)/s, L being likelihood
-ratios to A. Let z be the coordinate along b and y the other one; c = (c1, c2) with c2 > 0. Given z, the mean over y is
-the price of an option to exchange K = L_B(z) - k for F = a e^{c1 z - c1^2/2}:
+*The profile of a move.* For a >= 1, H_a(P || Q) = s E_A (L_B - k - a L_C)_+ with k = (1-s)(a-1)/s, where L are
+likelihood ratios to A. Let z be the coordinate along b and y the other one; c = (c1, c2) with c2 > 0. Given z, the mean
+over y is the price of an option to exchange K = L_B(z) - k for F = a e^{c1 z - c1^2/2}:
 
     g(K, F) = E (K - F e^{c2 y - c2^2/2})_+ = K Phi(d) - F Phi(d - c2),   d = ln(K/F)/c2 + c2/2   (0 for K <= 0).
 
-The mean over z is bounded on nodes a distance h apart. g is convex in (K, F), grows with K and falls with F. In a cell
+The mean over z is bounded on nodes a distance h apart. g is convex in (K, F), increases in K, decreases in F. In a cell
 K lies below its chord, and F above e^{-(c1 h)^2/8} times its own (Hoeffding's lemma). So g(K, F) is at most the linear
 interpolation of g(K, (1 - (c1 h)^2/8) F) at the nodes, whose mean is a sum with the weights int phi(z) (1 - |z -
 node|/h)_+ dz <= h phi(node) (sinh(w)/w)^2, w = node h/2, as phi(node + t) <= phi(node) e^{-node t}. Beyond the last
 nodes g <= L_B, whose mass there is a Gaussian tail's.
 
-*Time.* T costs a Fourier transform for each move. After enough steps V is smooth, and the moves differ by little more
-than their chi-squared.
+*Time.* T costs a Fourier transform per move. After enough steps V is smooth, and the moves differ by little more than
+their chi-squared.
 
 Lemma 3. (i) If the laws of every step are dominated by one pair with the mean E, V_{t+m} <= E^m V_t. (ii) Let E be any
 pair's mean, a *leader*, with T f <= E f + c + C a^{-theta}, and let each E_j and E multiply a^{-theta} by at most e^k,
@@ -60,15 +60,15 @@ k >= 0. Then T^m f <= E^m f + m c + m C e^{(m-1) k} a^{-theta}.
 *Proof.* (i) is the theorem with one move. (ii) E_j E = E E_j, so T E^i f <= E^i max_j E_j f = E^i T f <= E^{i+1} f + c
 + C e^{ik} a^{-theta}; and T (f + g) <= T f + T g. Induction over m.
 
-So the first steps are played, some hundred of them; from then on a leader somewhat dearer than all moves makes many
-steps at once, and ever cheaper leaders follow. Where even the dearest does not lead yet, Theorem 1's envelope makes the
-steps. Nothing of this depends on the number of steps but by its logarithm.
+So about a hundred first steps are computed with T. After that a leader that costs a little more than all moves makes
+many steps at once, and ever cheaper leaders follow. While even the costliest does not lead yet, Theorem 1's envelope
+makes the steps. The work depends on the number of steps only through its logarithm.
 
 *On the grid.* The pairs have losses on multiples of a width w, so that values at multiples of w need only such values.
-V - (1-a)_+ rises up to a = 1 and falls from there on, as V is convex with slopes from -1 to 0; so beyond the grid it is
-at most what it is at its ends. (An error of C a^{-theta} at the upper end may be as large beyond it: it is added to the
-constants whenever that is used.) A transform of length N errs by at most 8 log2(N) 2^-52 of the 2-norm (Higham 2002,
-section 24.1). Such errors, the masses at infinity and the shortfalls of pairs are constants, which pass unchanged.
+V - (1-a)_+ increases up to a = 1 and decreases from there on, as V is convex with slopes from -1 to 0. So beyond the
+grid it is at most its value at the end. (An error of C a^{-theta} at the upper end may be as large beyond it; it is
+added to the constants whenever that is used.) A transform of length N errs by at most 8 log2(N) 2^-52 of the 2-norm
+(Higham 2002, section 24.1). Such errors, the masses at infinity and the shortfalls of pairs are additive constants.
 """
 
 import math
@@ -86,10 +86,10 @@ from common.privacy.rounding import UNIT
 from common.privacy.theorems.loss_grids import masses
 from common.privacy.theorems.profiles import Profile
 
-MAX_CELLS = 4000  # cells that are tried before the rest is taken as it is
+MAX_CELLS = 4000  # number of cells that are tried before the rest is no longer cut
 LONG = 0.1
-"""Cells are cut, too, until squares of distances, in units of the noise, are at most u^2 + that: tails matter, too."""
-ROUNDED = 1e-12  # added to squares of distances for rounding; a unit is the diameter's square
+"""Cells are also cut until squares of distances, in units of the noise, are at most u^2 + this, for the tails."""
+ROUNDED = 1e-12  # added to squares of distances for rounding; the unit is the square of the diameter
 Gram = tuple[float, float, float]  # |b|^2, |c|^2 and <b, c>
 
 
@@ -104,10 +104,10 @@ def chi_squared(gram: Gram, square: float) -> float:
 
 @lru_cache(maxsize=64)
 def cover(ratio: float, excess: float) -> tuple[Gram, ...]:
-    """Return Gram matrices one of which lies above that of each triple in a ball of diameter 1.
+    """Return Gram matrices such that the matrix of each triple in a ball of diameter 1 lies below one of them.
 
-    They are right for every u; for ``ratio``, u > 0, their chi-squared exceeds the greatest of all triples by at most a
-    share ``excess``: cells are cut until then.
+    They are valid for every u. Cells are cut until, for ``ratio``, u > 0, their chi-squared exceeds the greatest of all
+    triples by at most a share ``excess``.
     """
     square = ratio * ratio
     most = (1.0 + excess) * math.expm1(square)
@@ -117,7 +117,7 @@ def cover(ratio: float, excess: float) -> tuple[Gram, ...]:
     while waiting:
         psi, psi_end, phi, phi_end = waiting.pop()
         if min(abs(phi), abs(phi_end)) * (phi * phi_end > 0.0) > 0.5 * (math.pi - psi):
-            continue  # outside of the region
+            continue  # outside the region
         tried += 1
         above, first, second = _above(psi, psi_end, phi, phi_end, square)
         if (chi_squared(above, square) <= most and max(above[:2]) <= longest) or tried > MAX_CELLS:
@@ -146,7 +146,7 @@ def _vectors(psi: float, phi: float) -> tuple[Floats, Floats, tuple[Floats, Floa
 
 
 def _above(psi: float, psi_end: float, phi: float, phi_end: float, square: float) -> tuple[Gram, float, float]:
-    """Return a matrix above those of a cell, and what its first and its second side cost."""
+    """Return a matrix above those of a cell, and the cost of its first and of its second side."""
     h1, h2 = 0.5 * (psi_end - psi), 0.5 * (phi_end - phi)
     b, c, along_psi, along_phi = _vectors(0.5 * (psi + psi_end), 0.5 * (phi + phi_end))
     x, y, product = float(b @ b), float(c @ c), float(b @ c)
@@ -185,8 +185,8 @@ def _below(gram: Gram, other: Gram) -> bool:
 
 
 STEP = 0.05  # h, in units of the noise
-SPAN = 9.0  # so far beyond the means of A and B there are nodes
-FLAT = 1e-5  # least c2: a triple on a line is lifted by that, which gives more away
+SPAN = 9.0  # distance beyond the means of A and B up to which there are nodes
+FLAT = 1e-5  # least c2: a triple on a line is lifted by this, which can only increase the bound
 ERROR = 64.0 * UNIT  # bound on the rounding error of g relative to K + F; each exponent is below 1,000
 
 
@@ -227,15 +227,15 @@ def _one_way(s: float, square: float, other: float, product: float) -> Profile:
 
 
 SLACK = 0.01
-"""Share of delta that leaders may cost, and the same again for what is too small to be distinguished from 0."""
-WORK = 1 << 29  # so many points, of all moves in all rounds, are spent on T itself
-ROUNDS = 400  # most rounds of T
+"""Share of delta that leaders may cost, and again for values too small to be distinguished from 0."""
+WORK = 1 << 29  # maximum number of points, over all moves and rounds, that are spent on T itself
+ROUNDS = 400  # maximum number of rounds of T
 Spectra = NDArray[np.complex128]
 
 
 @dataclass(frozen=True)
 class Move:
-    """A pair on the grid: P's masses at losses -K w, ..., K w, at infinity, and what its profile may fall short."""
+    """A pair on the grid: P's masses at losses -K w, ..., K w and at infinity, and the shortfall of its profile."""
 
     law: Floats
     failure: float
@@ -250,7 +250,7 @@ class GameValue:
     heights: Floats
 
     def delta(self, epsilon: float) -> float:
-        """Return a bound at epsilon >= 0: chords lie above, as V_t is convex in e^epsilon."""
+        """Return a bound at epsilon >= 0 by linear interpolation, as V_t is convex in e^epsilon."""
         place = int(np.searchsorted(self.losses, epsilon, side="right"))
         if place == 0:
             return 1.0
@@ -263,7 +263,7 @@ class GameValue:
 
 
 def knots(reach: int) -> list[int]:
-    """Return places of the grid up to ``reach`` or just above it: all near 0, then a twentieth apart."""
+    """Return indices of the grid up to ``reach`` or just above it: all near 0, then in steps of a twentieth."""
     found = [0]
     while found[-1] < reach:
         found.append(found[-1] + max(1, found[-1] // 20))
@@ -271,7 +271,7 @@ def knots(reach: int) -> list[int]:
 
 
 def move(profiles: tuple[Profile, Profile], places: Sequence[int], width: float) -> Move | None:
-    """Put bounds on H(P || Q) and H(Q || P) on a grid, with chords between some places; None if they are no pair's."""
+    """Return the pair on a grid with bounds on H(P || Q) and H(Q || P), linear between ``places``; None if none."""
     losses, steps = (width * np.asarray(found, dtype=np.float64) for found in (places, np.diff(places)))
     there, back = (profile.at(losses) for profile in profiles)
     there[0] = back[0] = max(there[0], back[0])
@@ -288,9 +288,9 @@ def move(profiles: tuple[Profile, Profile], places: Sequence[int], width: float)
 
 
 class Game:
-    """Moves, leaders, and the stretch of losses on which V is kept: from ``span[0]`` below to ``span[1]`` above 0.
+    """Moves, leaders, and the range of losses on which V is kept: from ``span[0]`` below to ``span[1]`` above 0.
 
-    All are on one grid; the last leader dominates every move, the others are tried from the first on.
+    All are on one grid. The last leader dominates every move; the others are tried from the first on.
     """
 
     def __init__(self, moves: Sequence[Move], leaders: Sequence[Move], width: float, span: tuple[float, float]) -> None:
@@ -308,7 +308,7 @@ class Game:
         self._first, self._first_error = self._gains()
 
     def value(self, steps: int, epsilon: float, delta: float) -> GameValue:
-        """Return bounds for so many steps: valid everywhere, and good near epsilon if V is about delta there."""
+        """Return bounds for ``steps`` steps: valid everywhere, and tight near epsilon if V is about delta there."""
         theta, growths = self._tilt(steps, epsilon)
         reached, lost, log_weight, done = self._stopped.copy(), 0.0, -math.inf, 0
         allowed, work = SLACK * delta / steps, min(ROUNDS, WORK // (self._points * len(self._laws)))
@@ -319,7 +319,7 @@ class Game:
             blown = _exp((steps - done - 1) * most - theta * epsilon)
             good = np.flatnonzero(excesses[:-1] * blown <= allowed)
             leader = int(good[0]) if len(good) else len(excesses) - 1
-            if work > 0 and not (len(good) and leader <= len(excesses) // 3):  # a leader is not worth its price yet
+            if work > 0 and not (len(good) and leader <= len(excesses) // 3):  # a leader is still too costly
                 reached, work, done = greatest, work - 1, done + 1
                 lost, log_weight = lost + constant + self._lost, log_weight + most
                 continue
@@ -336,9 +336,9 @@ class Game:
         return GameValue(self._losses, np.minimum(1.0, reached + errors))
 
     def _looked(self, reached: Floats, theta: float, allowed: float) -> tuple[Floats, float, Floats]:
-        """Return each leader's C, where c is the error and ``allowed``; the error of a round of T; and T f on the grid.
+        """Return each leader's C, if c is the error plus ``allowed``; the error of a round of T; and T f on the grid.
 
-        C is taken over the grid and a reach beyond: farther out f - (1-a)_+ is constant for every move.
+        C is computed over the grid and one reach beyond: farther out f - (1-a)_+ is constant for every move.
         """
         padded = self._padded(reached - self._stopped, 2 * self._reach, self._points)
         spectrum, inner = rfft(padded), slice(self._reach, 3 * self._reach + self._count)
@@ -358,7 +358,7 @@ class Game:
         return np.array(excesses), error, greatest[self._reach : -self._reach] + self._stopped
 
     def _jump(self, reached: Floats, law: Floats, steps: int) -> tuple[Floats, float]:
-        """Return E^m f for one leader, and its error: tails that wrap around, and rounding."""
+        """Return E^m f for one leader, and its error from wrapped tails and rounding."""
         away = self._away()
         mean, square = float(law @ away), float(law @ away**2)
         side = math.ceil((12.0 * math.sqrt(steps * square) + steps * abs(mean)) / self._width) + self._reach
@@ -407,7 +407,7 @@ class Game:
         return np.asarray(np.maximum(found, 0.0), dtype=np.float64), each + 8.0 * UNIT
 
     def _tilt(self, steps: int, epsilon: float) -> tuple[float, Floats]:
-        """Return the theta that suits epsilon, and each law's k there."""
+        """Return the best theta for epsilon, and each law's k there."""
         away = self._away()
         best = (math.inf, 0.0, np.zeros(0))
         for theta in np.geomspace(1e-2, 300.0 / (away[-1] + self._losses[-1]), 120).tolist():

@@ -1,13 +1,13 @@
-"""Gaussian differential privacy: what Gaussian noise costs, exactly, and its inverse; rounded to the private side.
+"""Gaussian differential privacy: the exact cost of Gaussian noise, and its inverse; rounded conservatively.
 
-A release is mu-GDP if telling neighbours apart by it is no easier than telling N(0, 1) from N(mu, 1) (Dong, Roth and Su
-2022). Noise N(0, sigma^2 I) on a vector of L2 sensitivity s is s/sigma-GDP, tightly; adaptive releases compose to the
-root of the sum of their mu^2, exactly (their Corollary 2). That is no limit theorem: nothing here is approximate.
+A release is mu-GDP if it makes neighbours no easier to distinguish than N(0, 1) and N(mu, 1) (Dong, Roth and Su 2022).
+Noise N(0, sigma^2 I) on a vector of L2 sensitivity s is s/sigma-GDP, tightly. Adaptive releases compose exactly to the
+root of the sum of their mu^2 (their Corollary 2). That is no limit theorem: nothing here is approximate.
 
-The last functions calibrate private domain adaptation (Bassily, Cortes, Mao and Mohri 2024; docs/adaptation.md): an
-iteration releases two noisy vectors, the gradient of w, of sensitivity s_1, and that of the private records' scales, of
-sensitivity s_2, with noise of deviations sigma_1 and sigma_2. Neighbours are mu_step = sqrt(a + b) apart, a =
-(s_1/sigma_1)^2, b = (s_2/sigma_2)^2, and T iterations are sqrt(T) mu_step-GDP. For the squared loss the gradients
+The last functions calibrate private domain adaptation (Bassily, Cortes, Mao and Mohri 2024; docs/adaptation.md). An
+iteration releases two noisy vectors with noise of deviations sigma_1 and sigma_2: the gradient of w, of sensitivity
+s_1, and that of the private records' scales, of sensitivity s_2. Neighbours are at a distance mu_step = sqrt(a + b), a
+= (s_1/sigma_1)^2, b = (s_2/sigma_2)^2, and T iterations are sqrt(T) mu_step-GDP. For the squared loss the gradients
 differ most where the losses do not: mu_step^2 = max_q (1 + q)^2 (a/4 + b (1 - q)^2). Functions raise :class:`BadInput`
 for numbers outside the ranges that they state.
 """
@@ -26,14 +26,14 @@ def delta_of(mu: float, epsilon: float) -> float:
         delta_G(eps; mu) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)
 
     Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2, y = eps/mu + mu/2, it is phi(x)
-    (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which does not cancel where delta is tiny. ``mu`` is the L2
+    (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which avoids cancellation if delta is tiny. ``mu`` is the L2
     sensitivity in units of the noise's standard deviation.
     """
     if not 0.0 <= epsilon < math.inf:
         raise BadInput(f"epsilon must be at least 0 and finite, found {epsilon}")
     if not 0.0 < mu < math.inf:
         raise BadInput(f"mu must be positive and finite, found {mu}")
-    from scipy.special import erfcx, log_ndtr, ndtr  # here, since agents need this module and rarely this function
+    from scipy.special import erfcx, log_ndtr, ndtr  # imported here: agents rarely need this function
 
     x, y = epsilon / mu - mu / 2.0, epsilon / mu + mu / 2.0
     if x <= 0.0:
@@ -42,7 +42,7 @@ def delta_of(mu: float, epsilon: float) -> float:
     density = math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi)
     mills = math.sqrt(math.pi / 2.0)
     upper, lower = mills * float(erfcx(x / math.sqrt(2.0))), mills * float(erfcx(y / math.sqrt(2.0)))
-    # x errs by a few units, which the exponent x^2/2 magnifies by x^2.
+    # x has an error of a few units, which the exponent x^2/2 magnifies by x^2.
     slack = (32.0 + 8.0 * x * x) * UNIT
     return min(1.0, density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + epsilon / mu)) + 5e-324)
 
@@ -50,7 +50,7 @@ def delta_of(mu: float, epsilon: float) -> float:
 def mu_allowed(epsilon: float, delta: float) -> float:
     """Return mu*(eps, delta), the largest mu with delta_G(eps; mu) <= delta, rounded down.
 
-    By a part in 10^12, so that :func:`epsilon_of` finds it within epsilon again.
+    It is lowered by one part in 10^12, so that :func:`epsilon_of` gives at most epsilon for it.
     """
     check_epsilon(epsilon)
     check_delta(delta)
@@ -58,7 +58,7 @@ def mu_allowed(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """Return the least epsilon with delta_G(eps; mu) <= delta, rounded up; infinite where none up to 700 suffices."""
+    """Return the least epsilon with delta_G(eps; mu) <= delta, rounded up; infinite if none up to 700 suffices."""
     check_delta(delta)
     if delta_of(mu, 0.0) <= delta:
         return 0.0
@@ -75,7 +75,7 @@ FREE = 0.693
 
 
 class StepNoise(NamedTuple):
-    """Deviations of the noise of one iteration, in units of the sensitivities: sigma_1/s_1 and sigma_2/s_2."""
+    """Standard deviations of one iteration's noise in units of the sensitivities: sigma_1/s_1 and sigma_2/s_2."""
 
     gradient: float
     scales: float
@@ -94,12 +94,12 @@ def joint_step(gradient: float, scales: float) -> float:
 
 
 def step_noise(mu: float, iterations: int, scales_share: float, *, joint: bool) -> StepNoise:
-    """Return the least noise, so divided, with which all iterations together are mu-GDP.
+    """Return the least noise with this division with which all iterations together are mu-GDP.
 
     Args:
         iterations: T.
-        scales_share: theta_2 = b/(a + b), in (0, 1): what the scales get.
-        joint: Whether the joint bound of the squared loss holds; the scales then get what is free, at least.
+        scales_share: theta_2 = b/(a + b), in (0, 1): the share of the scales.
+        joint: Whether the joint bound of the squared loss holds; the scales then get at least what is free.
     """
     step = down(down(mu) / math.sqrt(iterations), 16.0)
     ratio = scales_share / (1.0 - scales_share)
@@ -122,7 +122,7 @@ def scales_share(gradient: float, scales: float) -> float:
 
 
 def paper_mu(epsilon: float, delta: float) -> float:
-    """Return the mu of all iterations with the printed noise, ``eps/sqrt(2 ln(3/delta))``, where that is private."""
+    """Return the mu of all iterations with the paper's noise, ``eps/sqrt(2 ln(3/delta))``, if that is private."""
     check_delta(delta)
     most = 8.0 * math.log(1.0 / delta)
     if not 0.0 < epsilon <= most:

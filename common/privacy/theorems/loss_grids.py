@@ -3,20 +3,20 @@
 A profile H is convex in its level a. The chords between its values at a_j = e^{j w} lie above it, and are themselves
 the profile of a pair of laws whose privacy losses are multiples of w: its second law has at a_j the mass by which the
 slope changes there (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots"). The profiles here bound
-both directions, so the pair is its own mirror: the first law has the second's mass at loss -j w, and no grid below
-level 1 is needed. Beyond the last level the chord is constant: a loss of infinity of that mass. The masses are
-floating-point numbers, which *are* the pair: its own profile, summed up again from them, falls short of the true one by
-at most ``shortfall``, and a composition of k such pairs with any others by k times that.
+both directions, so the pair is symmetric: the first law has the second's mass at loss -j w, and no grid below level 1
+is needed. Beyond the last level the chord is constant, which is a loss of infinity with that mass. The masses as
+floating-point numbers *define* the pair. Its own profile, summed up again from them, falls short of the true one by at
+most ``shortfall``, and a composition of k such pairs with any others by at most k times that.
 
 The loss of a composition is a sum of independent losses, and its profile is
 
     delta(epsilon) = sum_n P(sum = n w) (1 - e^{epsilon - n w})_+  +  what is infinite.
 
-*Tilting.* Masses are first multiplied by e^{theta n w} and normalised, so that the sum is near where it matters, and
-divided by the same factor at the end: an error E of a tilted mass at n counts e^{K(theta) - theta n w} E, K being the
-cumulant generating function, so that errors are *relative* to delta. *Aliasing.* A transform of length N wraps the line
-around: what is wrapped into the window only adds; what is missing above its top is at most e^{K(t) - t top}, for every
-t > 0 (Chernoff). *Floating point.* Each output of a transform errs by at most 8 log2(N) u sum|x| (Higham 2002, section
+*Tilting.* Masses are first multiplied by e^{theta n w} and normalized, which moves the sum to the relevant losses, and
+divided by the same factor at the end. An error E of a tilted mass at n counts e^{K(theta) - theta n w} E, where K is
+the cumulant generating function, so errors are *relative* to delta. *Aliasing.* A transform of length N wraps the line
+around. Mass wrapped into the window only adds; mass missing above its top is at most e^{K(t) - t top}, for every t > 0
+(Chernoff). *Floating point.* Each output of a transform errs by at most 8 log2(N) u sum|x| (Higham 2002, section
 24.1; u = 2^-52). A characteristic function phi that errs by e at a frequency has a k-th power that errs by at most
 (|phi| + e)^k - |phi|^k; the inverse transform adds the mean of these errors, and its own, to each mass (Gopi, Lee and
 Wutschitz 2021; Koskela, Jalko and Honkela 2020). Every width of the cells gives a valid bound.
@@ -37,8 +37,8 @@ from common.numerics.bisection import between
 from common.privacy.rounding import MAX_EPSILON, UNIT
 from common.privacy.theorems.profiles import Profile
 
-MAX_CELLS = 1 << 18  # most cells of a grid on one side
-ROUNDED = 1e-9  # by so much masses may add up to more than 1 for the sake of rounding
+MAX_CELLS = 1 << 18  # maximum number of cells of a grid on one side
+ROUNDED = 1e-9  # amount by which masses may exceed 1 in sum because of rounding
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LossGrid:
     Attributes:
         rising, falling: Mass under the first law at losses w, 2 w, ..., J w and at -w, -2 w, ..., -J w; rounded up.
         failure: Mass at a loss of infinity.
-        shortfall: By how much the true profile may exceed this pair's, at any level.
+        shortfall: Greatest excess of the true profile over this pair's, at any level.
     """
 
     rising: Floats
@@ -58,9 +58,9 @@ class LossGrid:
 
 
 def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
-    """Put a profile on a grid, up to where the profile is at most ``cut`` above its value at infinity.
+    """Put a profile on a grid, up to the loss where it is at most ``cut`` above its value at infinity.
 
-    None if the grid would have more than :data:`MAX_CELLS` cells, or if the chords are no pair's.
+    Returns None if the grid would have more than :data:`MAX_CELLS` cells, or if no pair has these chords.
     """
     last = math.ceil(reach(profile, cut) / width)
     if last > MAX_CELLS:
@@ -68,21 +68,21 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     losses = width * np.arange(last + 1, dtype=np.float64)
     rising, falling, failure, shortfall = masses(losses, profile.at(losses), width)
     excess = float(rising.sum() + falling.sum() + failure) - 1.0
-    if excess > ROUNDED:  # no law: bounds above the truth may leave no mass at 0
+    if excess > ROUNDED:  # no law: loose bounds may leave no mass at 0
         return None
-    if excess > 0.0:  # the law has no mass at 0, and slopes on narrow cells are rounded: what is taken off is short
+    if excess > 0.0:  # the law has no mass at 0, and slopes on narrow cells are rounded: removed mass is shortfall
         rising, falling = rising * (1.0 - excess), falling * (1.0 - excess)
         shortfall += 2.0 * excess
     return LossGrid(rising, falling, failure, shortfall)
 
 
 def masses(losses: Floats, heights: Floats, steps: Floats | float) -> tuple[Floats, Floats, float, float]:
-    """Return the pair whose profile are the chords between heights at levels e^loss, as floating-point numbers.
+    """Return the pair whose profile consists of the chords between heights at levels e^loss, in floating point.
 
     Args:
-        losses: 0 and up, ascending.
-        heights: Of a convex function of the level.
-        steps: From each loss to the next.
+        losses: Ascending, from 0.
+        heights: Values of a convex function of the level.
+        steps: Distances from each loss to the next.
 
     Returns:
         The first law's masses at all losses but 0, the second's there, the first's at infinity, and the shortfall.
@@ -91,7 +91,7 @@ def masses(losses: Floats, heights: Floats, steps: Floats | float) -> tuple[Floa
     gaps = levels[:-1] * np.expm1(steps)
     slopes = np.append(np.diff(heights) / gaps, 0.0)
     falling = np.maximum(np.diff(slopes), 0.0)
-    # What the floats amount to: slopes and heights summed up again from the far end.
+    # The profile of the floating-point masses: slopes and heights summed up again from the far end.
     steepness = np.cumsum(falling[::-1])[::-1]
     reached = heights[-1] + np.append(np.cumsum((steepness * gaps)[::-1])[::-1], 0.0)
     error = 8.0 * (len(losses) - 1 + 16.0 + losses[-1]) * UNIT * float(reached[0])
@@ -108,20 +108,20 @@ def reach(profile: Profile, cut: float) -> float:
 
 
 MAX_POINTS = 1 << 20  # longest transform
-TILTS: tuple[float, ...] = tuple(np.geomspace(2.0**-4, 2.0**36, 241).tolist())  # theta tried
-_DEVIATIONS = 10.0  # half the window, in standard deviations of the tilted sum, unless Chernoff's bound asks for more
+TILTS: tuple[float, ...] = tuple(np.geomspace(2.0**-4, 2.0**36, 241).tolist())  # values of theta that are tried
+_DEVIATIONS = 10.0  # half the window in standard deviations of the tilted sum, unless Chernoff's bound needs more
 
 
 @dataclass(frozen=True)
 class ComposedLosses:
-    """Tilted masses of a composition, ready to be weighed.
+    """Tilted masses of a composition, from which its delta is computed.
 
     Attributes:
         losses: n w, ascending.
         masses: Upper bounds on the tilted masses there.
         log_scale: An upper bound on K(theta); theta is ``tilt``.
-        beyond: An upper bound on all that is not in the window: its top, infinite losses, and what the grids fall
-            short.
+        beyond: An upper bound on everything outside the window: losses above its top, infinite losses, and the
+            shortfalls of the grids.
     """
 
     losses: Floats
@@ -133,19 +133,19 @@ class ComposedLosses:
     def delta(self, epsilon: float) -> float:
         """Return an upper bound on the composition's delta at epsilon >= 0."""
         first = int(np.searchsorted(self.losses, epsilon, side="right"))
-        if first == 0:  # the window begins above epsilon: what lies between is not known
+        if first == 0:  # the window begins above epsilon, and the masses in between are unknown
             return 1.0
         heights, areas, room = self._tails
         if first == len(self.losses):
             return min(1.0, self.beyond)
-        # e^{epsilon - n w} is taken from the first loss above epsilon on, so that nothing overflows.
+        # e^{epsilon - n w} is computed from the first loss above epsilon on, to avoid overflow.
         gap = float(self.losses[first]) - epsilon
         found = float(heights[first]) * (1.0 + room) - math.exp(-gap) * float(areas[first]) * (1.0 - room)
         return min(1.0, found + self.beyond)
 
     @cached_property
     def _tails(self) -> tuple[Floats, Floats, float]:
-        """Return, from each loss on, the mass and the mass times e^{this loss - loss}, with their relative error."""
+        """Return the mass from each loss on, that mass times e^{this loss - loss}, and their relative error."""
         exponents = self.log_scale - self.tilt * self.losses
         weighed = self.masses * np.exp(np.clip(exponents, -745.0, 700.0))
         step = float(self.losses[1] - self.losses[0])
@@ -165,7 +165,7 @@ class ComposedLosses:
         return heights, areas, (8.0 * size + 4.0 * len(self.losses) + 64.0) * UNIT
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon with a delta of at most ``delta``, rounded up; infinite where none is shown."""
+        """Return the smallest epsilon with a delta of at most ``delta``, rounded up; infinite if none is shown."""
         if self.delta(0.0) <= delta:
             return 0.0
         top = min(float(self.losses[-1]), MAX_EPSILON)
@@ -175,9 +175,9 @@ class ComposedLosses:
 
 
 def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> ComposedLosses | None:
-    """Compose grids of one width, each so many times, with the tilt that suits ``delta``.
+    """Compose grids of one width, each with its number of repetitions, with the best tilt for ``delta``.
 
-    None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its values.
+    Returns None if the transform would have more than :data:`MAX_POINTS` points, or errors as large as its values.
     """
     suited = _suited(grids, width, delta)
     if suited is None:
@@ -208,7 +208,7 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
 
 
 def length(grids: Sequence[tuple[LossGrid, int]], width: float, spread: float) -> int | None:
-    """Return how many points a transform of grids has at least, whose sum has such a deviation; None if too many."""
+    """Return the least number of points of a transform if the grids' sum has deviation ``spread``; None if too many."""
     longest = max(len(grid.rising) for grid, _ in grids)
     return _fast(2.0 * max(_DEVIATIONS * spread / width, longest) + 4.0)
 
@@ -219,7 +219,7 @@ def _fast(points: float) -> int | None:
 
 @dataclass(frozen=True)
 class _Suited:
-    """Grids with the tilt that suits a delta: K, theta, K(theta), mean and deviation of the tilted sum."""
+    """Grids with the best tilt for a delta: K, theta, K(theta), mean and standard deviation of the tilted sum."""
 
     sums: list[tuple[_Cumulants, int]]
     cumulant: Callable[[int], float]
@@ -236,7 +236,7 @@ def _suited(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
     def cumulant(place: int) -> float:
         return sum(count * s.value(TILTS[place]) for s, count in sums)
 
-    # K is convex, so both searches have one valley; where they end is a matter of tightness alone.
+    # K is convex, so both searches have one minimum; their result affects only the tightness.
     place = _valley(lambda place: (cumulant(place) - math.log(delta)) / TILTS[place])
     if not math.isfinite(cumulant(place)):
         return None
@@ -248,7 +248,7 @@ def _suited(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
 
 
 def _valley(height: Callable[[int], float]) -> int:
-    """Return the place in :data:`TILTS` where a function that falls, then rises, then is infinite is least."""
+    """Return the index in :data:`TILTS` that minimizes a function that decreases, then increases, then is infinite."""
     low, high = 0, len(TILTS) - 1
     while low < high:
         middle = (low + high) // 2
@@ -281,15 +281,15 @@ class _Cumulants:
         return self._grid.rising * np.exp(exponents) * scale, self._grid.falling * np.exp(-exponents) * scale
 
     def moments(self, tilt: float) -> tuple[float, float]:
-        """Return mean and variance of the tilted loss (not rounded: they only place the window)."""
+        """Return mean and variance of the tilted loss (not rounded, since they only position the window)."""
         up, down = self.tilted(tilt)
-        # Sums, not products of vectors: the BLAS would wake its threads for these, and sum as the processor likes.
+        # Sums, not products of vectors: BLAS would start threads, and its order of summation depends on the processor.
         mean = float(np.sum((up - down) * self._losses))
         return mean, max(float(np.sum((up + down) * self._losses**2)) - mean * mean, 0.0)
 
 
 def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int) -> Floats | None:
-    """Return upper bounds on the masses of the sum modulo ``points``, from 0 on; None where errors swamp them."""
+    """Return upper bounds on the masses of the sum modulo ``points``, from 0 on; None if errors dominate them."""
     depth = 8.0 * math.log2(points) * UNIT
     log_sum = np.zeros(points // 2 + 1, dtype=np.complex128)
     log_most, growth = np.zeros(len(log_sum)), np.zeros(len(log_sum))
@@ -313,18 +313,18 @@ def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int)
     return np.asarray(np.maximum(irfft(np.exp(log_sum), points), 0.0) + each)
 
 
-Parts = Sequence[tuple[Profile, int]]  # profiles of single releases, with how often each happens
+Parts = Sequence[tuple[Profile, int]]  # profiles of single releases, each with its number of repetitions
 CUT = 1e-4  # share of delta for losses beyond the grids
 SHORT = 1e-3  # share of delta that rounding on narrow cells may cost
 FIRST_CELLS = 256  # cells of the coarsest grid that is tried
-FEW_POINTS = 1 << 17  # transforms of so many points take no time: grids are made finer up to there in any case
-FINENESS = 1e-4  # the last halving of the width may take so much off the variance of the loss, as a share of it
+FEW_POINTS = 1 << 17  # transforms with this number of points are fast, so grids are refined at least up to it
+FINENESS = 1e-4  # share of the loss's variance by which the last halving of the width may reduce it
 COARSEST = 0.1
-"""The same, where the finest grid that can be transformed is coarser; one that adds more is not worth its time."""
+"""The same if the finest grid that can be transformed is coarser; a grid that adds more is not worth its time."""
 
 
 def compose_profiles(parts: Parts, delta: float) -> ComposedLosses | None:
-    """Compose profiles on a grid of a suitable width, tuned to a delta in (0, 1); None where it would be too long."""
+    """Compose profiles on a grid of a suitable width, tuned to a delta in (0, 1); None if it would be too long."""
     cut = CUT * delta / sum(count for _, count in parts)
     coarsest = width = max(reach(profile, cut) for profile, _ in parts) / FIRST_CELLS
     grids, spread = _tried(parts, width, cut, delta)
@@ -349,7 +349,7 @@ def compose_profiles(parts: Parts, delta: float) -> ComposedLosses | None:
 def _tried(
     parts: Parts, width: float, cut: float, delta: float
 ) -> tuple[list[tuple[LossGrid, int]] | None, float | None]:
-    """Return the grids of a width, and the deviation of their sum; None where there is none, or rounding is felt."""
+    """Return the grids of a width, and the deviation of their sum; None if there are none or rounding is too large."""
     grids = []
     for profile, count in parts:
         grid = connect_dots(profile, width, cut)

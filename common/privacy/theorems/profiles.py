@@ -1,15 +1,15 @@
-"""Privacy profiles: what an event can do at most at each level, for every pair of neighbours at once.
+"""Privacy profiles: upper bounds on an event's divergence at each level, for every pair of neighbours at once.
 
-The hockey-stick divergence of a pair of laws is H_a(P || Q) = sup_E P(E) - a Q(E); (epsilon, delta)-DP says that
+The hockey-stick divergence of a pair of laws is H_a(P || Q) = sup_E P(E) - a Q(E); (epsilon, delta)-DP means that
 H_{e^epsilon} <= delta for all pairs of neighbours. A :class:`Profile` is an upper bound t -> H(e^t), t >= 0, on it,
-good for every pair of neighbours in both directions. Below level 1 the other direction says all: H_a(P || Q) = 1 - a +
+for every pair of neighbours in both directions. Below level 1 the other direction determines it: H_a(P || Q) = 1 - a +
 a H_{1/a}(Q || P). The *upper envelope* of a set of profiles is a profile itself and has a dominating pair (Zhu, Dong
-and Wang 2022), also where no single pair of neighbours is worst at each level, as for replacement (Lebeda, Regehr,
-Kamath and Steinke 2024).
+and Wang 2022), even if no single pair of neighbours is worst at each level, as for replacement (Lebeda, Regehr, Kamath
+and Steinke 2024).
 
 **Many small releases beside a pad** each cost what a Gaussian release costs (docs/accounting.md, Theorem 2, with its
 proof). Let F_mu(a) = delta_G(ln a; mu) be the profile of mu-GDP, and m0 > 0 the pad's. Suppose that for each admissible
-event, whatever was released before, every pair of neighbours' laws (P, Q) has, for all a > 0,
+event, for any earlier releases, every pair of neighbours' laws (P, Q) satisfies, for all a > 0,
 
     (*)   int P F_m0(a Q/P) <= F_{sqrt(m0^2 + m)}(a) + d
 
@@ -20,8 +20,8 @@ d = h(e^T) + F_{sqrt(m0^2 + m)}(e^E) where, with L = E/m0^2 and any c >= 0,
     c chi^2 + int_{-T}^{T} (e^{L t - t^2/(2 m0^2)} - 2 c cosh(3t/2))_+ e^{-|t|/2} h(e^|t|) dt  =  K
     K <= (m/2) e^{-m/8} / sqrt(1 + m/m0^2).
 
-*Proof of the condition* (*) for an event, by an inequality in one variable. Write H for the profile of (P, Q), h for an
-envelope above it, phi_s for the density of N(0, s^2), and w(t) = e^{-t/2} (H(e^t) - (1 - e^t)_+) >= 0. Both sides, less
+*Proof of the condition* (*) for an event, by an inequality in one variable. Let H be the profile of (P, Q), h an
+envelope above it, phi_s the density of N(0, s^2), and w(t) = e^{-t/2} (H(e^t) - (1 - e^t)_+) >= 0. Both sides, minus
 F_m0 and times e^{-ln(a)/2}, are with x = ln a
 
     e^{-m0^2/8} int w(t) phi_m0(x - t) dt     and     1/2 int_{m0^2}^{m0^2+m} e^{-v/8} phi_{sqrt v}(x) dv:
@@ -77,14 +77,14 @@ def gaussian_excess(mu: float, levels: Floats) -> Floats:
 
 
 def step_profile(tv_bound: float, ratio: float) -> Profile:
-    """Bound one noisy gradient step on one draw from mu, s in (0, 1]: the exact upper envelope over all neighbours.
+    """Return the exact upper envelope over all neighbours of one noisy gradient step on one draw from mu, s in (0, 1].
 
         H(a) = s delta_G(ln(1 + (a - 1)/s); u),  a >= 1;      chi^2 <= s^2 (e^{u^2} - 1)
 
     P = (1-s) A + s B and Q = (1-s) A + s C, where A, B and C are mixtures of unit Gaussians with means in a ball of
-    diameter u. The proof is that of Theorem 1 in docs/accounting.md: there is equality where A = C and |B - A| = u, and
-    below level 1, by symmetry, where A = B, so that no geometry is worst at both. The chi-squared divergence needs the
-    ball: :func:`common.privacy.theorems.renyi.closed_form`, order 2. It is *less* than that of the envelope, up to a
+    diameter u. The proof is that of Theorem 1 in docs/accounting.md. Equality holds for A = C and |B - A| = u and, by
+    symmetry, below level 1 for A = B, so no geometry is worst at both. The chi-squared divergence needs the ball:
+    :func:`common.privacy.theorems.renyi.closed_form`, order 2. It is *less* than that of the envelope, by up to a
     factor of two.
     """
 
@@ -101,12 +101,12 @@ def step_profile(tv_bound: float, ratio: float) -> Profile:
 
 
 def gaussian_profile(mu: float) -> Profile:
-    """Bound a mu-GDP release."""
+    """Return the profile of a mu-GDP release."""
     return step_profile(1.0, mu)
 
 
 def release_profile(epsilon: float, delta: float) -> Profile:
-    """Bound an (epsilon, delta)-DP release, which post-processes this one (Kairouz, Oh and Viswanath 2015, Theorem 2).
+    """Return the profile of (epsilon, delta)-DP releases: of the worst one (Kairouz, Oh and Viswanath 2015, Theorem 2).
 
     H(e^t) = delta + (1 - delta) (e^epsilon - e^t)_+ / (1 + e^epsilon)
     """
@@ -121,7 +121,7 @@ def release_profile(epsilon: float, delta: float) -> Profile:
 
 
 NODES = 1500  # cells of the integral on each side
-LARGEST_PART = 0.5  # an event of which m/m0^2 would be more is no small one: it has no price here
+LARGEST_PART = 0.5  # an event with a greater m/m0^2 is not small and has no price here
 
 
 def gaussian_price(profile: Profile, pad: float, allowance: float) -> float:

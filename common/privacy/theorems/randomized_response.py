@@ -1,13 +1,11 @@
-"""Exact guarantees of the classical local randomizers and their inverses, rounded to the private side.
+"""Exact guarantees of classical local randomizers, their inverses, and rates of the private parity learner.
 
-An agent holds one record; neighbours differ by replacing it. These are statements about real numbers: how a sampler
-turns them into bits and doubles is the mechanism's business (:mod:`common.local.mechanisms`).
+All numbers are rounded conservatively. An agent holds one record; neighbours differ by replacing it. These are
+statements about real numbers; the mechanisms turn them into bits and doubles (:mod:`common.local.mechanisms`).
 
-How often the private parity learner of Kasiviswanathan et al. looks at a record, and how often it answers.
-
-The learner sees n equations <x_i, a> = y_i over F_2. With some probability it says "bottom" at once. Otherwise it keeps
-each equation with probability p, and returns a uniform point of the affine space of solutions, or bottom if there is
-none.
+The parity learner of Kasiviswanathan et al. sees n equations <x_i, a> = y_i over F_2. With some probability it returns
+"bottom" at once. Otherwise it keeps each equation with probability p, and returns a uniform point of the affine space
+of solutions, or bottom if there is none.
 
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
@@ -23,9 +21,9 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 def k_ary_response_probability(epsilon: float, symbols: int) -> float:
     """Return the largest multiple p of 1/2^53 below e^eps / (e^eps + k - 1), for k >= 2 symbols.
 
-    Telling one's own of k symbols with probability p, and each other with (1 - p)/(k - 1), is pure epsilon-DP iff p (k
-    - 1)/(1 - p) <= e^eps and p >= 1/k (Warner 1965 for k = 2). p is computed in whole numbers from a lower bound on
-    e^eps (:func:`common.privacy.rounding.exp_below`), so it is never too large.
+    Reporting the true one of k symbols with probability p, and each other one with (1 - p)/(k - 1), is pure epsilon-DP
+    if 1/k <= p and p (k - 1)/(1 - p) <= e^eps (Warner 1965 for k = 2). p is computed in whole numbers from a lower
+    bound on e^eps (:func:`common.privacy.rounding.exp_below`), so it is never too large.
     """
     check_epsilon(epsilon)
     if symbols < 2:
@@ -37,8 +35,8 @@ def k_ary_response_probability(epsilon: float, symbols: int) -> float:
 def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     """Return the least sigma for which Gaussian noise is (epsilon, delta)-DP, sensitivity / mu*, rounded up.
 
-    Balle and Wang (2018), Algorithm 1: valid for every epsilon. The sensitivity is in L2: the width of the range for
-    one number.
+    Balle and Wang (2018), Algorithm 1, valid for every epsilon. The sensitivity is in L2; for one number it is the
+    width of its range.
     """
     if not 0.0 < sensitivity < math.inf:
         raise BadInput(f"sensitivity must be positive and finite, found {sensitivity}")
@@ -49,7 +47,7 @@ Rule = Literal["tight", "paper"]
 
 
 class Rates(NamedTuple):
-    """p, the chance of each record to be kept, and the chance that the learner tries to answer at all."""
+    """p, the probability that a record is kept, and the probability that the learner tries to answer at all."""
 
     kept: float
     answers: float
@@ -62,9 +60,9 @@ def rates(rule: Rule, epsilon: float) -> Rates:
         printed   p = epsilon/4,       bottom with probability b = 1/2
 
     The printed rule (Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011; Beimel et al., the power of synergy;
-    Kohen and Sheffet, Appendix B) really costs ln((1+p)/(1-p)), which exceeds epsilon from 3.83 on: there it is
-    refused. p and the chance of an answer are rounded down to multiples of 2^-53, so that uniform doubles decide them
-    exactly; both roundings lower both ratios.
+    Kohen and Sheffet, Appendix B) actually costs ln((1+p)/(1-p)), which exceeds epsilon from 3.83 on; there it is
+    refused. p and the probability of an answer are rounded down to multiples of 2^-53, so that comparisons with uniform
+    doubles have exactly these probabilities; both roundings lower both likelihood ratios.
     """
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"epsilon must be positive and finite, found {epsilon}")

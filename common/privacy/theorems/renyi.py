@@ -1,11 +1,11 @@
-"""Renyi differential privacy of noisy gradient steps on draws from mu, every number an upper bound.
+"""Renyi differential privacy of noisy gradient steps on draws from mu; every number is an upper bound.
 
-An (order, rho) guarantee says D_order(M(S) || M(S')) <= rho for all samples S, S' that differ in one record by
+An (order, rho) guarantee means D_order(M(S) || M(S')) <= rho for all samples S, S' that differ in one record by
 replacement (n public). It adds up under adaptive composition at each order (Mironov 2017, Proposition 1).
 
 One step releases N(g, I) (in units of sigma) for the gradient g of one draw. Over *records* TV(mu, mu') <= s, so its
 law is P = (1-s) A + s B under S and Q = (1-s) A + s C under S', where A, B, C are mixtures of unit Gaussians whose
-means lie in a ball of diameter u. Two bounds hold, and the smaller one is taken at each order.
+means lie in a ball of diameter u. Two bounds hold, and the smaller one is used at each order.
 """
 
 import math
@@ -31,7 +31,7 @@ ORDERS = _grid()  # orders tried: every integer up to 64, then steps of 3%
 
 
 def closed_form(order: int, tv_bound: float, ratio: float) -> float:
-    """Bound the Renyi divergence of one step by a binomial sum, which needs the ball (docs/privacy.md).
+    """Bound the Renyi divergence of one step by a binomial sum, which requires the ball (docs/privacy.md).
 
         (k-1) rho = ln(1 + C(k,2) s^2 (e^{u^2} - 1) + sum_{j=3..k} C(k,j) s^j 2 e^{j (j-1) u^2 / 2})
 
@@ -45,7 +45,7 @@ def closed_form(order: int, tv_bound: float, ratio: float) -> float:
         tv_bound, ratio: s in (0, 1] and u > 0.
 
     Returns:
-        rho in nats, rounded up; infinite where the sum is too large to be of use.
+        rho in nats, rounded up; infinite if the sum is too large to be useful.
     """
     log_s, square = min(0.0, up(math.log(tv_bound))), up(ratio * ratio)
     if order * (log_s + 0.5 * (order - 1) * square) > 700.0:
@@ -54,13 +54,13 @@ def closed_form(order: int, tv_bound: float, ratio: float) -> float:
     log_terms = np.cumsum(np.log((order - index + 1) / index) + log_s)
     log_terms[2:] += math.log(2.0) + 0.5 * index[2:] * (index[2:] - 1) * square
     log_terms[1] += square + math.log(-math.expm1(-square))
-    # A running sum of j terms errs by j units of its largest value at most.
+    # A running sum of j terms errs by at most j units of its largest value.
     log_terms += 2.0 * (index + 4.0) * UNIT * np.max(np.abs(log_terms))
     return up(_log_one_plus(log_sum(log_terms[1:])) / (order - 1), 16.0)
 
 
 def profile(order: int, tv_bound: float, ratio: float) -> float:
-    """Bound the Renyi divergence of one step by the symmetrised profile, which needs pairwise distances only.
+    """Bound the Renyi divergence of one step by the symmetrized profile, which requires pairwise distances only.
 
         (k-1) rho = ln(1 + E_Q[f(r) 1{r > 1}]),   f(r) = r^k + r^{1-k} - 1 - r,   r = 1 + s (LR - 1),
         LR = dN(u,1)/dN(0,1),   Q = N(0,1)
@@ -125,7 +125,7 @@ def pure_rdp(order: int, epsilon: float) -> float:
 
 
 def epsilon_at(order: int, rho: float, delta: float) -> float:
-    """Convert (order, rho)-RDP to the smallest epsilon we can show at ``delta``, rounded up; infinite at delta = 0.
+    """Convert (order, rho)-RDP to the smallest known epsilon at ``delta``, rounded up; infinite at delta = 0.
 
     epsilon = rho + ln(1 - 1/k) - ln(delta k) / (k - 1) (Canonne, Kamath and Steinke 2020, Proposition 12)
     """
@@ -144,7 +144,7 @@ def _offset(order: int, delta: float) -> float:
 
 
 def log_sum(log_values: Floats) -> float:
-    """Return ln sum e^x, of which at least one is finite; SciPy's function takes ten times as long for so few."""
+    """Return ln sum e^x, for at least one finite x; SciPy's function takes ten times as long for few values."""
     greatest = float(log_values.max())
     return greatest + math.log(float(np.exp(log_values - greatest).sum()))
 

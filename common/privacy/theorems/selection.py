@@ -1,11 +1,10 @@
-"""A private choice: the best of a secret random number of private runs, and what that costs.
+"""A private choice: the best of a secret random number of private runs, and its privacy cost.
 
-The base mechanism runs K times, each time with settings drawn from a public law, and each run releases its output
-together with a score; the output of the best score is released, and nothing else. A fixed K would cost the composition
-of all runs; a random one that is never released costs far less (Liu and Talwar 2019; Papernot and Steinke 2022,
-"Hyperparameter tuning with Renyi differential privacy"). K follows one of the papers' laws, conditioned on 1 <= K <=
-``most``, so that the time is bounded: K is drawn from the conditional law, and the bounds are proven for it. The base
-is mu-GDP, score included.
+The base mechanism runs K times, each time with settings drawn from a public law, and each run yields an output and a
+score. Only the output with the best score is released. A fixed K would cost the composition of all runs; a random K
+that is never released costs far less (Liu and Talwar 2019; Papernot and Steinke 2022, "Hyperparameter tuning with Renyi
+differential privacy"). K follows one of the papers' laws, conditioned on 1 <= K <= ``most`` to bound the time. K is
+drawn from the conditional law, and the bounds are proven for it. The base is mu-GDP, score included.
 
 **Theorem** (docs/accounting.md, Theorem 3, with its proof and a base that attains it). Let f be the generating function
 of K, T(s) = Phi(Phi^-1(s) + mu) the most and N(x) = Phi(Phi^-1(x) - mu) the least that an event of probability s, x on
@@ -48,7 +47,7 @@ from common.privacy.rounding import MAX_EPSILON, UNIT, check_delta, check_epsilo
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
 
-MAX_RUNS = 1024  # largest ``most``: the weights of a law are integers of some hundred bits for each possible run
+MAX_RUNS = 1024  # largest ``most``: the weights of a law are integers with about a hundred bits per possible run
 
 
 class Stopping(Value):
@@ -89,8 +88,8 @@ class NegativeBinomial(Stopping):
         P(K = k) proportional to (1 - gamma)^k prod_{l=0..k-1} (l + eta)/(l + 1),   k >= 1
 
     Attributes:
-        eta: Shape, above -1: 1 is geometric, with mean 1/gamma; 0 logarithmic (the limit). The smaller, the less it
-            costs at the same mean, and the more of the runs are in few lucky draws of K.
+        eta: Shape, above -1: 1 is geometric, with mean 1/gamma; 0 is logarithmic (the limit). A smaller eta costs less
+            at the same mean, and puts more of the runs in a few large draws of K.
         gamma: In (0, 1]; 1 always stops after one run.
     """
 
@@ -125,10 +124,10 @@ class NegativeBinomial(Stopping):
 
 
 class Poisson(Stopping):
-    """Poisson's law, given that there is a run at all: P(K = k) proportional to rate^k/k!, k >= 1.
+    """Poisson's law, conditioned on at least one run: P(K = k) proportional to rate^k/k!, k >= 1.
 
-    The most concentrated of the laws, and the best one for a few runs of a base with a small mu; ``rate`` is the mean
-    before the condition K >= 1.
+    It is the most concentrated of the laws, and the best one for a few runs of a base with a small mu. ``rate`` is the
+    mean before the condition K >= 1.
     """
 
     name: Literal["poisson"] = "poisson"
@@ -148,11 +147,11 @@ class Poisson(Stopping):
 
 
 StoppingDistribution = Annotated[NegativeBinomial | Poisson, Field(discriminator="name")]
-"""A field of a value that holds a law."""
+"""A field with a law."""
 
 
 def geometric(mean: float, most: int | None = None) -> NegativeBinomial:
-    """Return the geometric law of the given mean (before the condition), by default up to four times that."""
+    """Return the geometric law with the given mean (before the condition), by default up to four times the mean."""
     return NegativeBinomial(eta=1.0, gamma=1.0 / mean, most=most or min(MAX_RUNS, math.ceil(4.0 * mean)))
 
 
@@ -206,8 +205,7 @@ def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
 def epsilon_of_selection(mu: float, law: AnyLaw, delta: float) -> float:
     """Return an epsilon at which a choice among mu-GDP runs is (epsilon, delta)-DP, rounded up.
 
-    By :func:`delta_of_selection`, or by what :func:`selection_rdp` converts to, should the rounding of the first have
-    cost more than that.
+    It is from :func:`delta_of_selection` or, if rounding makes that one larger, converted from :func:`selection_rdp`.
     """
     check_delta(delta)
     renyi = min(_renyi(order, mu, law, delta) for order in ORDERS)
@@ -220,7 +218,7 @@ def epsilon_of_selection(mu: float, law: AnyLaw, delta: float) -> float:
 
 
 def order_of_selection(mu: float, law: AnyLaw, delta: float) -> int | None:
-    """Return the Renyi order behind :func:`epsilon_of_selection`; None where the exact profile shows as much."""
+    """Return the Renyi order behind :func:`epsilon_of_selection`; None if the profile is at least as good."""
     order = min(ORDERS, key=lambda k: _renyi(k, mu, law, delta))
     top = min(_renyi(order, mu, law, delta), MAX_EPSILON)
     return order if delta_of_selection(mu, law, top) > delta else None
@@ -233,8 +231,8 @@ def _renyi(order: int, mu: float, law: AnyLaw, delta: float) -> float:
 def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
     """Return a mu of a run whose choice is (epsilon, delta)-DP, within 2e-6 of the largest; never more than that.
 
-    It is left so far below the end of the search that :func:`epsilon_of_selection`, itself a search, finds it within
-    epsilon.
+    It is below the end of the search by so much that :func:`epsilon_of_selection`, itself a search, gives at most
+    epsilon for it.
     """
     check_epsilon(epsilon)
     check_delta(delta)
@@ -242,7 +240,7 @@ def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
     def excess(mu: float) -> float:
         found = math.log(max(delta_of_selection(mu, law, epsilon), 1e-300) / delta)
         if found > 0.0 and min(_renyi(order, mu, law, delta) for order in ORDERS) <= epsilon:
-            return -1.0  # so small a mu, or so large a one, that the profile's grid says too little
+            return -1.0  # mu is so small, or so large, that the profile's grid is too coarse
         return found
 
     bad = 1.0
@@ -262,7 +260,7 @@ ROOM = 1e-11  # relative room for the rounding of f', of T and of N: some 1e-13 
 
 def delta_of_selection(mu: float, law: Stopping, epsilon: float) -> float:
     """Return the delta at epsilon >= 0 of a choice among mu-GDP runs, by the module's theorem, rounded up."""
-    if not any(weights(law)[1:]):  # one run, for sure
+    if not any(weights(law)[1:]):  # always one run
         return delta_of(mu, epsilon)
     if mu > LARGEST_MU:
         return 1.0
@@ -274,11 +272,11 @@ def delta_of_selection(mu: float, law: Stopping, epsilon: float) -> float:
 
 @lru_cache(maxsize=4)
 def _corners(mu: float, law: Stopping) -> tuple[Floats, Floats, Floats, float]:
-    """Return the first term, rounded up, and f'(1 - t), rounded down, at the corners; the widths; what is outside.
+    """Return the first term, rounded up, and f'(1 - t), rounded down, at the corners; widths; and the mass outside.
 
-    The corners are those of each cell of s: two ends, by all corners of x.
+    The corners of each cell of s are its two ends, combined with all corners of x.
     """
-    from scipy.special import ndtr  # here, since it takes long to load, and is rarely needed
+    from scipy.special import ndtr  # imported here, as it is slow to load and rarely needed
 
     fine = np.linspace(8.0 + mu, -3.0, PLACES + 1)
     z = np.concatenate([np.linspace(37.0, 8.0 + mu, 30, endpoint=False), fine, np.linspace(-4.0, -38.0, 35)])

@@ -1,13 +1,13 @@
-"""What teachers' votes cost: the sparse vector of stable votes, and GNMax, the noisy class with most votes.
+"""The privacy cost of teachers' votes: the sparse vector of stable votes, and GNMax, the noisy plurality.
 
 Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), Algorithm 2, as docs/model-agnostic.md
 corrects it. Queries have a distance to instability d_i, a whole number >= 0 that changes by at most 1 when a record is
 replaced, and a value f_i, which is the same on both neighbours unless d_i = 0 on both. With a threshold w and two-sided
-geometric noise (P(Z = z) proportional to e^{-e |z|}, one draw in 2^64 apart) the value is released if
+geometric noise (P(Z = z) proportional to e^{-e |z|}, except for one draw in 2^64) the value is released if
 
     d_i + Z_i > w + Z,     Z with e = ``of_threshold``, Z_i with e = ``of_query``,
 
-and bottom otherwise; after each bottom Z is drawn anew, after T bottoms nothing more is released.
+and bottom otherwise. After each bottom Z is drawn anew; after T bottoms nothing more is released.
 
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
@@ -22,17 +22,17 @@ from common.privacy.rounding import down, up
 from common.privacy.theorems.composition import composed_delta
 from common.privacy.theorems.gaussian_dp import mu_allowed
 
-MIN_NOISE_EPSILON = 0.001  # geometric noise of a smaller one takes too long to draw
+MIN_NOISE_EPSILON = 0.001  # geometric noise of a smaller epsilon takes too long to draw
 _FLAT = 2.0**-64
-"""How often noise is drawn flat (:class:`common.local.mechanisms.mechanism.Laplace`): no level is beyond that."""
-_FARTHEST = 1 << 38  # a level beyond all that matters, and below what noise is cut to
-_GREATEST = 60.0  # cost of an epoch beyond which there is hardly any noise left
+"""Probability of flat noise (:class:`common.local.mechanisms.mechanism.Laplace`): no level has a smaller tail."""
+_FARTHEST = 1 << 38  # a level above all relevant ones, and below the cut of noise
+_GREATEST = 60.0  # cost of an epoch above which there is hardly any noise
 _RATIOS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 """Spreads of the threshold's noise, in units of that of the queries', among which the calibration chooses."""
 
 
 class Thresholds(NamedTuple):
-    """A sparse vector of T = ``cutoff`` bottoms and w = ``level``; a change of 1 costs the e of either noise."""
+    """A sparse vector with T = ``cutoff`` bottoms and w = ``level``; a shift of 1 costs the e of the noise."""
 
     cutoff: int
     level: int
@@ -41,10 +41,10 @@ class Thresholds(NamedTuple):
 
     @property
     def epoch(self) -> float:
-        """Pure cost of what is released from one refreshed threshold to the next, leaks apart: e + 2 e_i, rounded up.
+        """Pure cost of the releases from one refreshed threshold to the next, without leaks: e + 2 e_i, rounded up.
 
-        Proof (Dwork and Roth 2014, Theorem 3.23, with geometric noise). Lower Z by 1: whatever passed on S passes on
-        S', which costs e; the one bottom at the end stays one if its Z_i is lowered by 2, which costs 2 e_i.
+        Proof (Dwork and Roth 2014, Theorem 3.23, with geometric noise). Lower Z by 1, which costs e: every query that
+        passed on S passes on S'. The bottom at the end stays one if its Z_i is lowered by 2, which costs 2 e_i.
         """
         return up(self.of_threshold + 2.0 * self.of_query)
 
@@ -52,8 +52,8 @@ class Thresholds(NamedTuple):
         """Return the delta at which the whole sequence is (epsilon, delta)-DP, rounded up.
 
         It is the delta of T adaptively composed pure releases (Kairouz, Oh and Viswanath 2015, Theorem 3.3) plus T
-        times :func:`leak`: which unstable query of an epoch comes first does not depend on the noise, so there are at
-        most T chances to leak, however many queries there are (docs/model-agnostic.md, 4).
+        times :func:`leak`. Which unstable query of an epoch comes first does not depend on the noise, so there are at
+        most T opportunities to leak, for any number of queries (docs/model-agnostic.md, 4).
         """
         composed = composed_delta(self.cutoff, self.epoch, 0.0, down(epsilon))
         return min(1.0, up(composed + self.cutoff * leak(self.level, self.of_threshold, self.of_query)))
@@ -70,8 +70,8 @@ def leak(level: int, of_threshold: float, of_query: float) -> float:
         (g P(Z_i > w) - g_i P(Z > w)) / (g - g_i),   g = (1-q)^2/q,  P(Z > w) = q^(w+1)/(1+q),  q = e^-e
 
     By partial fractions of the product of both characteristic functions (1-q)^2/(1 - 2 q cos t + q^2). In the limit of
-    wide noise it is (b_i^2 e^{-w/b_i} - b^2 e^{-w/b})/(2 (b_i^2 - b^2)), b = 1/e. As noise is drawn, q is up to 2^-53
-    more; and where one of both is flat the difference, which is symmetric, exceeds w once in two times at most.
+    wide noise it is (b_i^2 e^{-w/b_i} - b^2 e^{-w/b})/(2 (b_i^2 - b^2)), b = 1/e. In the noise as drawn, q is larger by
+    up to 2^-53. If one of both is flat, the difference, which is symmetric, exceeds w with probability at most 1/2.
     """
     if level < 0 or of_threshold == of_query:
         raise BadInput(f"a leak needs a level of at least 0 and different noises, found {level} and {of_threshold}")
@@ -83,11 +83,11 @@ def leak(level: int, of_threshold: float, of_query: float) -> float:
 
 
 def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thresholds:
-    """Return the sparse vector that is (epsilon, delta)-DP for T bottoms and answers least stable queries.
+    """Return the sparse vector that is (epsilon, delta)-DP for T bottoms and answers the least stable queries.
 
-    Half of delta is for the composition of the epochs, half for leaks. Of several divisions of the epochs' cost that
-    one is taken at which all of ``queries`` equally stable queries are answered with probability 95% at the least
-    distance.
+    Half of delta is for the composition of the epochs, half for leaks. Among several divisions of an epoch's cost, it
+    chooses the one with the least distance at which all of ``queries`` equally stable queries are answered with
+    probability 95%.
     """
     if cutoff < 1 or queries < 1:
         raise BadInput(f"the cutoff and the number of queries must be at least 1, found {cutoff} and {queries}")
@@ -102,12 +102,12 @@ def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thres
 
 
 def printed(cutoff: int, queries: int, epsilon: float, delta: float, beta: float) -> tuple[Thresholds, int]:
-    """Return the constants that Algorithm 2 prints, with the number k of chunks that it prescribes.
+    """Return the constants of Algorithm 2 as printed, with the number k of chunks that it prescribes.
 
         lambda = sqrt(32 T ln(2/delta))/epsilon,  k = 34 sqrt(2) lambda ln(4 m T/min(delta, beta/2)),
         w = 2 lambda ln(2 m/delta)
 
-    With the corrected distances and `c < T`. Raises :class:`BadInput` if not even so they keep to (epsilon, delta).
+    Distances and `c < T` are the corrected ones. Raises :class:`BadInput` if even then it is not (epsilon, delta)-DP.
     """
     width = math.sqrt(32.0 * cutoff * math.log(2.0 / delta)) / epsilon
     chunks = round(34.0 * math.sqrt(2.0) * width * math.log(4.0 * queries * cutoff / min(delta, beta / 2.0)))
@@ -137,9 +137,9 @@ def enough_bottoms(mistakes: float, queries: int, beta: float) -> int:
 def stability_level(epsilon: float, delta: float) -> int:
     """Return the least whole threshold of A_stab (Algorithm 1): P(Z > threshold) <= delta for Z of ``epsilon``.
 
-    With it one release is (epsilon, delta)-DP. *Proof.* If both neighbours have one value, it is post-processing of d +
-    Z. Else d = 0 on both, and a value is released with probability P(Z > threshold). (ln(1/delta)/epsilon, Theorem 2.4,
-    is a little more.)
+    With it one release is (epsilon, delta)-DP. *Proof.* If both neighbours have the same value, it is post-processing
+    of d + Z. Otherwise d = 0 on both, and a value is released with probability P(Z > threshold). (The paper's
+    threshold in Theorem 2.4, ln(1/delta)/epsilon, is a little larger.)
     """
     return _least_level(lambda level: _tail(level, epsilon), down(delta))
 
@@ -147,18 +147,18 @@ def stability_level(epsilon: float, delta: float) -> int:
 def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, float]:
     """Return the guarantee of each of m releases by A_stab that are (epsilon, delta)-DP together.
 
-    Half of delta is in equal parts the releases' own; they compose by Kairouz, Oh and Viswanath (2015), Theorem 3.3.
+    Half of delta is divided equally among the releases; they compose by Kairouz, Oh and Viswanath (2015), Theorem 3.3.
     """
     if queries < 1 or not 0.0 < epsilon < math.inf or not 0.0 < delta < 1.0:
         raise BadInput(f"a share wants queries >= 1, epsilon > 0, 0 < delta < 1, found {queries}, {epsilon}, {delta}")
     own = down(delta / (2.0 * queries))
     each = _drawable(min(30.0, _epoch(queries, epsilon, delta, own)))
-    stability_level(each, own)  # refused here where there is none
+    stability_level(each, own)  # raises BadInput if there is none
     return each, own
 
 
 def stability_margin(chance: float, epsilon: float, delta: float) -> int:
-    """Return the least distance at which A_stab of this guarantee says bottom with at most this probability."""
+    """Return the least distance at which A_stab with this guarantee returns bottom with probability <= ``chance``."""
     return stability_level(epsilon, delta) + 1 + _least_level(lambda size: _tail(size, epsilon), chance)
 
 
@@ -194,28 +194,28 @@ def _geometric_tail(level: int, noise: float) -> float:
 
 
 def _tail(level: int, noise: float) -> float:
-    """Return P(Z > level), rounded up, as noise is drawn: q is up to 2^-53 more, and a flat draw is as often below."""
+    """Return P(Z > level) of noise as drawn, rounded up: q is larger by up to 2^-53, and flat draws are symmetric."""
     rounding = 16.0 + (level + 1) * (noise + math.exp(noise))
     return up(_geometric_tail(level, noise), rounding) + 0.5 * _FLAT
 
 
 def _least_level(chance: Callable[[int], float], most: float) -> int:
-    """Return the least level at which a chance, which falls with it, is at most so much; BadInput if there is none."""
+    """Return the least level at which a decreasing chance is at most ``most``; BadInput if there is none."""
     if chance(_FARTHEST) > most:
         raise BadInput(f"one draw of noise in 2^64 is flat: no level has a chance of {most:.3g} or less; raise delta")
     return least(lambda level: chance(level) <= most)
 
 
 MIN_NOISE, MAX_NOISE = 1e-3, 1e6
-"""What sigma may be, in votes: less hides nothing, and more than there are teachers is no answer."""
+"""Range of sigma in votes: less hides nothing, and more than the number of teachers gives no useful answer."""
 
 
 def answer_mu(sigma: float, touched: int = 1) -> float:
     """Return mu of one answer, which is mu-GDP: sqrt(2) touched / sigma, rounded up.
 
-    A teacher that changes its vote lowers one count by 1 and raises another: L2 sensitivity sqrt(2), whatever the
-    number of classes. The class is post-processing of the Gaussian mechanism (Dong, Roth and Su 2022, Theorem 1). m
-    answers, chosen adaptively, are exactly sqrt(m) mu-GDP (Corollary 2).
+    A teacher that changes its vote lowers one count by 1 and raises another: L2 sensitivity sqrt(2), for any number of
+    classes. The class is post-processing of the Gaussian mechanism (Dong, Roth and Su 2022, Theorem 1). m adaptively
+    chosen answers are exactly sqrt(m) mu-GDP (Corollary 2).
     """
     return up(math.sqrt(2.0) * touched / sigma)
 
@@ -229,11 +229,11 @@ def answers_sigma(queries: int, epsilon: float, delta: float, touched: int = 1) 
 
 
 def flips(agreement: float, chunks: int, sigma: float, classes: int = 2) -> float:
-    """Return the chance that an answer is not what most teachers say, if this share a of k agree; at most.
+    """Return an upper bound on the probability that an answer differs from the vote of a share a of k teachers.
 
         Phi(-(2 a - 1) k / (sqrt(2) sigma)) + (C - 2) Phi(-a k / (sqrt(2) sigma))
 
-    With two classes it is exact, with C a union bound for a >= 1/2: each summand is convex in how many say that class.
+    With two classes it is exact. With C it is a union bound for a >= 1/2: each summand is convex in the class's votes.
     """
 
     def beaten(by: float) -> float:
