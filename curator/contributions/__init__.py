@@ -1,1 +1,1 @@
-"""Records that people give a curator themselves: sealed to its key, accepted once, deletable until the run begins."""
+"""Records that people contribute to a curator: sealed to its key, accepted once, deletable until the run begins."""

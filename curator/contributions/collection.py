@@ -1,4 +1,4 @@
-"""What people contribute, as the curator keeps it: taken once, deletable until the run begins, fixed from then on."""
+"""The curator's store of contributions: accepted once, deletable until the run begins, and fixed from then on."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from curator.contributions.store import FILE, SHARED, Store
 from curator.ledger import CONTRIBUTIONS
 
 FOLDER, OFFER, SEAL_KEY, TOKEN = CONTRIBUTIONS, "offer.json", "hpke.key", "token"
-"""In the curator's state directory, and below that."""
-PER_CODE = 4  # withdrawals that are remembered of records given with one invitation code
-GONE_WITH_SHARED = 100_000  # withdrawals that are remembered of records given with the shared token: 30 MB
+"""Names in the curator's state directory, and below that."""
+PER_CODE = 4  # maximum number of stored withdrawals of records given with one invitation code
+GONE_WITH_SHARED = 100_000  # maximum number of stored withdrawals of records given with the shared token: 30 MB
 
 log = logging.getLogger("tandem.curator")
 
@@ -53,12 +53,11 @@ def source_of(scenario: ResolvedScenario) -> TableSource:
 class Collection:
     """The contributions of one curator.
 
-    A message whose signature does not verify raises Forged, one for another curator or offer, or that cannot be opened,
-    BadMessage; once the run has begun, RunBegun; what the disk does not take, CannotWrite: it is to be sent again.
+    A message whose signature does not verify raises Forged. One for another curator or offer, or that cannot be opened,
+    raises BadMessage. After the run has begun, messages raise RunBegun. CannotWrite means a failed write: retry.
 
     Args:
-        token: What contributors must show who have no invitation code, of which a hash is kept; None: as at the last
-            start.
+        token: Token for contributors without an invitation code; only its hash is stored. None: as at the last start.
 
     Raises:
         BadInput: If the folder belongs to another offer, or the scenario's people do not contribute.
@@ -116,7 +115,7 @@ class Collection:
 
     @property
     def admits_people(self) -> bool:
-        """Whether there is a token or an invitation code with which somebody could contribute."""
+        """Whether there is a token or an invitation code with which a person could contribute."""
         return bool(self._token) or self._store.invitations()[0] > 0
 
     @property
@@ -124,7 +123,7 @@ class Collection:
         return (messages.record_length(self._table) + messages.OVERHEAD + 2) // 3 * 4 + (1 << 10)
 
     def admits(self, token: str) -> str | None:
-        """Return what admits somebody: the hash of an invitation code, or :data:`SHARED`; None if nothing does."""
+        """Return what a token admits by: the hash of an invitation code, or :data:`SHARED`; None if it does not."""
         if self._token and same(token_hash(token), self._token):
             return SHARED
         code = invitation_hash(token)
@@ -137,18 +136,18 @@ class Collection:
         return {"disk": lambda: disk(self._folder), "contributions": self._store.check_writable}
 
     def accept(self, signed: Signed, code: str = SHARED) -> Signed:
-        """Keep a contribution; the same again gets the same receipt, also once the run has begun.
+        """Store a contribution; the same one again gets the same receipt, even after the run has begun.
 
-        The record is opened to see that it is one, and kept as it was sealed. What is refused is not stored, and uses
+        The record is opened to validate it, and stored as it was sealed. A refused contribution is not stored and uses
         up nothing.
 
         Args:
             code: What admits its contributor (:meth:`admits`).
 
         Raises:
-            BadData: If what was sealed is no record of the table; says no more.
-            Conflict: If this contributor has contributed another one or has withdrawn, or another one has this name.
-            PolicyRefused: If there are as many as are taken, or as many as are taken with this code or token.
+            BadData: If the sealed data is no record of the table; the message gives no details.
+            Conflict: If this contributor has contributed another record or has withdrawn, or the name is in use.
+            PolicyRefused: If the maximum number of contributions, in total or for this code or token, is reached.
         """
         message = Contribution.parse(verify(signed, Contribution.KIND))
         self._check_address(message.curator, message.offer)
@@ -170,15 +169,16 @@ class Collection:
             return self._receipt(signed.key, message.contribution, "kept", held.time)
 
     def withdraw(self, signed: Signed) -> Signed:
-        """Delete a contribution; the same again gets the same receipt, also once the run has begun.
+        """Delete a contribution; the same request again gets the same receipt, even after the run has begun.
 
-        From then on nothing is taken of its contributor, so that nobody who kept the sealed record can bring it back.
-        It needs no token: the key is that of the contribution. Where nothing is kept of this key nothing is stored.
+        From then on no contribution of its contributor is accepted, so a party that kept the sealed record cannot
+        restore it. No token is needed, since the key is that of the contribution. Without a contribution of this key,
+        nothing is stored.
 
         Raises:
             Forged: If another key has signed the contribution.
             Conflict: If this contributor's contribution has another name, or was withdrawn.
-            NotFound: If nothing is kept of this contributor.
+            NotFound: If there is no contribution of this contributor.
         """
         message = Withdrawal.parse(verify(signed, Withdrawal.KIND))
         self._check_address(message.curator, message.offer)
@@ -258,7 +258,7 @@ def collecting_app(collection: Collection) -> Service:
 
 
 def add_contributions(app: Service, collection: Collection) -> None:
-    """Give a service the resources of contributors. No body of a contribution is read before the token is."""
+    """Add the resources for contributors to a service; the token is checked before a contribution's body is read."""
 
     async def check(token: str) -> str:
         admitted = await run_in_threadpool(collection.admits, token)
@@ -306,14 +306,14 @@ if TYPE_CHECKING:
     from common.data.loading import Numbered
 
 
-CONTRIBUTOR = "contributor's key"  # the column of what says who is who among people who have contributed
+CONTRIBUTOR = "contributor's key"  # the column that identifies people who have contributed
 
 
 @contextmanager
 def collecting(
     folder: Path, scenario: ResolvedScenario, *, most: int | None = None, token: str | None = None
 ) -> Iterator[Collection]:
-    """Hold a state directory, and collect in it."""
+    """Lock a state directory, and collect contributions in it."""
     source_of(scenario)
     with closing(hold(folder)):
         journal = Journal(folder, {"policy": policy_digest(scenario)})
@@ -325,7 +325,7 @@ def collecting(
 
 
 def invited(folder: Path, count: int) -> list[str]:
-    """Make so many invitation codes for what is collected in a state directory; they are returned this once."""
+    """Create ``count`` invitation codes for the collection in a state directory; they cannot be read again later."""
     make_folder(folder, mode=0o700)
     make_folder(folder / FOLDER, mode=0o700)
     codes = [invitation() for _ in range(count)]
@@ -335,7 +335,7 @@ def invited(folder: Path, count: int) -> list[str]:
 
 
 def after_the_beginning(folder: Path, scenario: ResolvedScenario) -> Collection:
-    """Return the collection of a curator that serves: it says that the run has begun, and gives receipts again."""
+    """Return the collection of a curator that serves: it reports that the run has begun, and repeats receipts."""
     identity = Identity.load_or_create(folder / KEY)
     return Collection(folder, scenario, identity, most=scenario.curator.n, begun=True)
 
@@ -347,7 +347,7 @@ def fixed(journal: Journal) -> str | None:
 
 
 class Contributions:
-    """The contributions that a run is about; BadInput if none were collected, or fewer than the sample takes."""
+    """The contributions for a run; BadInput if none were collected, or fewer than the sample needs."""
 
     def __init__(self, folder: Path, scenario: ResolvedScenario) -> None:
         self._folder, self._scenario = folder / FOLDER, scenario
@@ -358,10 +358,10 @@ class Contributions:
             )
         self._read = ""
         self.given: GivenPeople | None = None
-        """The people by their contributors' keys and their fields, once these were read."""
+        """The people by their contributors' keys and their fields, after these were read."""
 
     def __call__(self, table: TableSource, seen: Callable[[Piece], None] | None) -> Numbered:
-        """Open all of them; returns the records, and their positions in the place of rows' numbers."""
+        """Open all contributions; return the records, and their positions instead of row numbers."""
         import polars
 
         from common.data.files import Piece, typed

@@ -1,4 +1,4 @@
-"""A person who contributes a record: what it reads before, the record that leaves, and the curator over HTTP."""
+"""The contributor's side: the offer that a person reads, the record that is sent, and the curator over HTTP."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from curator.contributions import messages
 from curator.contributions.messages import Contribution, ContributionReceipt, Fields, Offer, Withdrawal
 
 SENT, RECEIPT, FAREWELL = "contribution.json", "receipt.json", "withdrawal-receipt.json"
-"""What leaves this device, and the curator's words about it. The record itself is not kept."""
+"""Files with what leaves this device, and the curator's receipts for it. The record itself is not stored."""
 
-Agree = Callable[[Offer, Fields], bool]  # shows what would be sent and what is promised, and asks
+Agree = Callable[[Offer, Fields], bool]  # shows what would be sent and the guarantee, and asks for consent
 
 
 class Contributor:
     """One person who contributes one record to one curator.
 
     Raises:
-        BadInput: If the directory belongs to another curator, no key is known, or the given one is none.
+        BadInput: If the directory belongs to another curator, no key is known, or the given key is invalid.
     """
 
     def __init__(self, folder: Path, curator: str | None) -> None:
@@ -47,16 +47,16 @@ class Contributor:
         return self._identity.public
 
     def contribute(self, record: Mapping[str, Any], collector: CollectorClient, token: str, agree: Agree) -> Signed:
-        """Give a record, and return the curator's receipt; what was agreed to and sealed is sent again as it was.
+        """Contribute a record, and return the curator's receipt; a retry sends the same sealed bytes again.
 
         Args:
-            record: The person's fields by column; others than those of the offer's table are not sent.
-            agree: Asked before anything is sealed.
+            record: The person's fields by column; fields that are not in the offer's table are not sent.
+            agree: Called for consent before anything is sealed.
 
         Raises:
-            BadData: If the record is none that the offer's table describes; names the field.
-            ConsentWithheld: If the person does not agree: nothing left this device.
-            BadInput: If another record was given from this directory, or it was withdrawn.
+            BadData: If the record does not fit the offer's table; names the field.
+            ConsentWithheld: If the person does not agree; nothing left this device.
+            BadInput: If another record was contributed from this directory, or it was withdrawn.
         """
         if (self._folder / FAREWELL).exists():
             raise BadInput(
@@ -71,10 +71,10 @@ class Contributor:
         return receipt
 
     def withdraw(self, collector: CollectorClient, token: str) -> Signed:
-        """Have what was contributed deleted, and return the curator's receipt.
+        """Have the contribution deleted, and return the curator's receipt.
 
-        A curator that does not hold it would take it later, from anybody who has it on its way. So it is sent first, as
-        it was sealed, and then deleted: from then on the curator takes nothing of this key.
+        A curator that has not received it might accept it later from a party that delayed it. So the sealed record is
+        sent first, and then deleted: from then on the curator accepts nothing from this key.
 
         Raises:
             BadInput: If nothing was contributed from this directory.
@@ -104,7 +104,7 @@ class Contributor:
         if not (self._folder / SENT).exists():
             if not agree(offer, texts):
                 raise ConsentWithheld("not confirmed: nothing was sent")
-            # First on disk, then away, and once: each sealing is another, and the curator takes one.
+            # Stored before it is sent, and sealed once: each sealing differs, and the curator accepts only one.
             message = messages.seal(plaintext, offer, self.curator, secrets.token_hex(16), self.key)
             signed = self._identity.sign(message.KIND, message.wire())
             sealed = canonical.encode({"signed": signed.wire(), "record": self._tag(plaintext)})
@@ -155,7 +155,7 @@ class CollectorClient(Client):
         return Offer.parse(verify(read_signed_reply(response), Offer.KIND, curator, whose))
 
     def contribute(self, signed: Signed, token: str) -> Signed:
-        # Of a code that went through a word processor the dashes and spaces may be others: they are no part of it.
+        # A word processor may have changed dashes and spaces in a code; they are no part of it.
         plain = "".join(each for each in token.strip() if each.isascii() or each.isalnum())
         return self.signed("POST", "/v1/contributions", signed, headers=bearer(plain, "this code or token"))
 
@@ -164,7 +164,7 @@ class CollectorClient(Client):
 
 
 def described(offer: Offer, texts: Fields, curator: str, address: str) -> str:
-    """Return an offer, and what would be given for it, in plain words."""
+    """Return a description of an offer, and of what would be sent for it, in plain words."""
     guarantee = offer.guarantee
     epsilon, delta = guarantee.pair
     whole = guarantee.private and guarantee.protects == "records"

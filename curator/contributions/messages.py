@@ -1,15 +1,14 @@
-"""Messages between people who contribute records and a curator, and how a record is sealed to the curator's key.
+"""Messages between contributors of records and a curator, and how a record is sealed to the curator's key.
 
-Records are sealed by HPKE in base mode (RFC 9180, :mod:`common.crypto.hpke`). Each gets an ephemeral key of its own,
-so nothing but the curator's private key opens it. ``info`` binds it to the curator, the offer (and in it the table's
-rules), the contribution and the contributor: the same bytes open nowhere else, for nothing else, and for nobody else
-who signs them.
+Records are sealed by HPKE in base mode (RFC 9180, :mod:`common.crypto.hpke`). Each has its own ephemeral key, so only
+the curator's private key opens it. ``info`` binds it to the curator, the offer (with the table's rules), the
+contribution and the contributor: the same bytes do not open for another curator, offer, contribution or signer.
 
-The fields of a contribution are those of the person's own row, as texts. A table's rules make the best of whatever a
-file holds: they clip numbers, and count unlisted values as none. A person who is asked can be told instead, so a
-contribution is refused where a file would have been mended. What passes becomes the same record, to the bit, as a row
-with the same texts. Sealed, all records of an offer have one length, which follows from the offer: the length of a
-ciphertext would otherwise tell, say, which plan somebody has.
+The fields of a contribution are those of the person's own row, as texts. For files, a table's rules correct invalid
+values: they clip numbers, and count unlisted values as none. A contributor can correct a value, so a contribution is
+refused where a file's value would be corrected. An accepted contribution becomes the same record, to the bit, as a row
+with the same texts. Before sealing, all records of an offer are padded to one length, which follows from the offer.
+Otherwise the length of a ciphertext could reveal, for example, which plan a person has.
 """
 
 import base64
@@ -30,20 +29,20 @@ from common.data.tables import Category, Feature, Missing, Number, TableSource, 
 from common.log.receipts import Time
 from common.privacy.guarantee import PrivacyGuarantee
 
-CONTRIBUTION = r"^[0-9a-f]{32}$"  # how a contribution is named: 16 random bytes of its contributor's
+CONTRIBUTION = r"^[0-9a-f]{32}$"  # name of a contribution: 16 random bytes that its contributor draws
 
 
 class Offer(Value):
-    """What a curator takes, seals with, and promises; signed by the key that contributors pin.
+    """The records that a curator accepts, its public key and its guarantee; signed by the key that contributors pin.
 
-    It holds no time and nothing of what was contributed, so that a curator makes the same one at each start.
+    It contains no time and no contributions, so that a curator makes the same offer at each start.
 
     Attributes:
         policy: Digest of all that the curator agrees to (:func:`common.scenario.scenario.policy_digest`).
-        table: Columns, bounds, categories and label: what a record has to be.
-        people: n: how many people the sample takes.
-        guarantee: What holds for each of them, whatever the curator is asked in this run.
-        public_key: To which records are sealed: of X25519, hex.
+        table: Columns, bounds, categories and label of a valid record.
+        people: n, the number of people in the sample.
+        guarantee: The guarantee for each of them, for any requests to the curator in this run.
+        public_key: X25519 key to which records are sealed, hex.
     """
 
     KIND: ClassVar[str] = "contribution-offer"
@@ -73,7 +72,7 @@ class Contribution(Value):
 
 
 class Withdrawal(Value):
-    """The person who signed a contribution, or is about to, wants it deleted."""
+    """The request of the person who signed a contribution, or is about to, that it be deleted."""
 
     KIND: ClassVar[str] = "withdrawal"
     curator: str = Field(pattern=KEY_PATTERN)
@@ -82,9 +81,9 @@ class Withdrawal(Value):
 
 
 class ContributionReceipt(Value):
-    """The curator's word: it keeps this contribution, or has deleted it and takes none of this contributor any more.
+    """The curator's statement that it keeps this contribution, or has deleted it and accepts no other of its signer.
 
-    ``time`` is that of the curator's clock when it did.
+    ``time`` is the time of that by the curator's clock.
     """
 
     KIND: ClassVar[str] = "contribution-receipt"
@@ -96,11 +95,11 @@ class ContributionReceipt(Value):
 
 
 OVERHEAD = hpke.KEY_BYTES + hpke.TAG_BYTES
-"""Bytes of a sealed record beside the record: the encapsulated key and the tag."""
+"""Additional bytes of a sealed record: the encapsulated key and the tag."""
 
 
 def public_half(private: bytes) -> str:
-    """Return the public key that belongs to 32 secret bytes, hex."""
+    """Return the public key of 32 secret bytes, hex."""
     return hpke.RecipientKey.of(private).public.hex()
 
 
@@ -117,8 +116,8 @@ def opened(message: Contribution, contributor: str, private: bytes) -> bytes:
     """Return the record of a contribution.
 
     Raises:
-        BadMessage: If it was not sealed to this key as this contribution of this contributor: one sentence, whatever is
-            wrong.
+        BadMessage: If it was not sealed to this key as this contribution of this contributor; the same message for all
+            causes.
     """
     try:
         sealed = base64.b64decode(message.sealed, validate=True)
@@ -144,13 +143,13 @@ Fields = dict[str, str]  # texts by column, empty where a value is not known
 
 
 def checked_fields(fields: Mapping[str, Any], table: TableSource) -> Fields:
-    """Return a person's fields as the texts that they would be in a file: those that the table describes, no others.
+    """Return a person's fields as texts like those in a file, only for the columns that the table describes.
 
-    A field that means a listed value is written as it is listed, so that its length is one of the offer's.
+    A field that means a listed value is written as it is listed, so that its length follows from the offer.
 
     Raises:
-        BadData: As :func:`common.data.tables.record_of`, and if a number is beyond its public bounds or too long, or a
-            value is none of those listed. Messages name columns, never what a field holds.
+        BadData: As :func:`common.data.tables.record_of`, and if a number is outside its public bounds or too long, or a
+            value is not listed. Messages name columns, never the contents of a field.
     """
     record_of(fields, table)
     texts = {name: _as_listed(name, text_of(name, fields[name]), table) for name in sorted(table.columns)}
@@ -164,12 +163,12 @@ def checked_fields(fields: Mapping[str, Any], table: TableSource) -> Fields:
 
 
 def padded(fields: Fields, table: TableSource) -> bytes:
-    """Return checked fields as what is sealed: canonical JSON, filled up to the length of all records of the table."""
+    """Return the plaintext of checked fields: canonical JSON, padded to the length of all records of the table."""
     return canonical.encode(fields).ljust(record_length(table), b" ")
 
 
 def read_fields(plaintext: bytes, table: TableSource) -> Fields:
-    """Return the fields that :func:`padded` has written."""
+    """Return the fields in a plaintext of :func:`padded`."""
     try:
         tree = canonical.decode(plaintext)
         if isinstance(tree, dict) and tree.keys() == table.columns:
@@ -185,7 +184,7 @@ def read_fields(plaintext: bytes, table: TableSource) -> Fields:
 
 
 def record_length(table: TableSource) -> int:
-    """Return how many bytes every record of a table has before it is sealed, by its public description alone."""
+    """Return the number of bytes of every record of a table before sealing, from its public description alone."""
     longest = {name: max(_texts(name, table), key=lambda text: len(canonical.encode(text))) for name in table.columns}
     return -(-len(canonical.encode(longest)) // _BLOCK) * _BLOCK
 
@@ -224,7 +223,7 @@ def _check(feature: Feature, text: str, table: TableSource) -> None:
             )
         return
     if isinstance(feature, Missing):
-        return  # the column's own number or category says what may be in it
+        return  # the column's own number or category restricts its values
     listed = _categories(feature.column, table)
     if text not in listed:
         raise BadData(

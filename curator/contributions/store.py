@@ -1,4 +1,4 @@
-"""Contributions on disk: sealed, one for each contributor, and really overwritten when they are withdrawn."""
+"""Contributions on disk: sealed, one for each contributor, and overwritten when they are withdrawn."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from common.core.errors import BrokenLedger
 from common.crypto.identity import Signed
 
 FILE = "contributions.sqlite"
-SHARED = ""  # in the place of a code's hash: what was given with the token that all share
+SHARED = ""  # replaces a code's hash for records that were given with the shared token
 
 _TABLES = sa.MetaData()
 KEPT = sa.Table(
@@ -27,7 +27,7 @@ KEPT = sa.Table(
     sa.Column("time", sa.Integer, nullable=False),
     sa.Column("code", sa.String(64), nullable=False, index=True),
 )
-"""What is kept, and the hash of the code with which it was given."""
+"""Stored contributions, each with the hash of the code with which it was given."""
 WITHDRAWN = sa.Table(
     "withdrawn",
     _TABLES,
@@ -47,8 +47,8 @@ class Held:
     """One contribution.
 
     Attributes:
-        position: Its number, from 0, in the order in which they came. A place that was withdrawn may be taken again if
-            it was the last one.
+        position: Its number, from 0, in order of arrival. The position of a withdrawn contribution may be reused if it
+            was the last one.
     """
 
     position: int
@@ -57,7 +57,7 @@ class Held:
 
 
 class Store:
-    """What a method has returned from is on disk."""
+    """The database of contributions; when a method returns, its changes are on disk."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
@@ -67,7 +67,7 @@ class Store:
         self._engine.dispose()
 
     def counts(self, code: str | None = None) -> tuple[int, int]:
-        """Return how many contributions are kept, and how many were withdrawn: in all, or with one code."""
+        """Return how many contributions are stored, and how many were withdrawn, in total or with one code."""
         found = []
         with self._reading() as connection:
             for table in (KEPT, WITHDRAWN):
@@ -98,7 +98,7 @@ class Store:
         return next(self._all(KEPT.c.contribution == contribution), None)
 
     def gone(self, contributor: str) -> tuple[str, int] | None:
-        """Return what is left of a contribution that was withdrawn: its name, and when."""
+        """Return the name of a contributor's withdrawn contribution and the time of the withdrawal; None if none."""
         with self._reading() as connection:
             row = connection.execute(sa.select(WITHDRAWN).filter_by(contributor=contributor)).one_or_none()
         return None if row is None else (row.contribution, row.time)
@@ -112,11 +112,11 @@ class Store:
         return (Held(row.position, Signed.parse(canonical.decode(row.envelope.encode())), row.time) for row in rows)
 
     def digest(self) -> str:
-        """Return a digest of all that is kept: of positions, contributors, and what they signed."""
+        """Return a digest of all stored contributions: of positions, contributors, and signatures."""
         return canonical.digest([[held.position, held.envelope.key, held.envelope.signature] for held in self])
 
     def add(self, envelope: Signed, contribution: str, time: int, code: str = SHARED) -> Held:
-        """Keep a contribution, durably; ``code`` is the hash of the one that it was given with."""
+        """Store a contribution durably; ``code`` is the hash of the code with which it was given."""
         with self._writing() as connection:
             last = connection.execute(sa.select(sa.func.max(KEPT.c.position))).scalar_one()
             position = 0 if last is None else last + 1
@@ -125,7 +125,7 @@ class Store:
         return Held(position, envelope, time)
 
     def withdraw(self, contributor: str, contribution: str, time: int) -> None:
-        """Delete what a contributor contributed, and remember that nothing of it is to be taken again, durably."""
+        """Delete a contributor's contribution, and durably record that none of it may be accepted again."""
         with self._writing() as connection:
             theirs = KEPT.c.contributor == contributor
             code = connection.execute(sa.select(KEPT.c.code).where(theirs)).scalar_one()
