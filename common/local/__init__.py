@@ -1,1 +1,1 @@
-"""What is evaluated on one record, and how the value is randomized: records, hypotheses, queries, mechanisms."""
+"""Functions of one record, and how their values are randomized: records, hypotheses, queries, mechanisms."""

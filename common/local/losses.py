@@ -1,4 +1,4 @@
-"""Public functions of one record: losses of a hypothesis, cells of its score, and what a reweigh multiplies by."""
+"""Public functions of one record: losses of a hypothesis, cells of its score, and the values used to reweigh."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
@@ -16,15 +16,15 @@ Loss = Literal["zero-one", "hinge", "perceptron", "logistic", "squared"]
 """The losses, with l the label and m the hypothesis's margin.
 
 ``zero-one``: 1 for a mistake, else 0. The others are convex: ``hinge``: ``max(0, 1 - l m(x))``. ``perceptron``:
-``max(0, -l m(x))``, which is the hinge loss of Kohen & Sheffet, Appendix D, with its sign put right. ``logistic``:
+``max(0, -l m(x))``, which is the hinge loss of Kohen & Sheffet, Appendix D, with its sign corrected. ``logistic``:
 ``ln(1 + e^(-l m(x)))``. ``squared``: ``(v(x) - r)^2`` for the value v(x) that the hypothesis predicts and the response
 r, both in [0, 1].
 """
 
 Bound = Annotated[float, Field(ge=2.0**-20, le=1e6)]
-"""B, public: a convex loss L is asked for, and reweighed by, as min(L, B)/B in [0, 1] (docs/corrections.md, K1).
+"""B, public: queries and reweighs use a convex loss L as min(L, B)/B in [0, 1] (docs/corrections.md, K1).
 
-Kohen & Sheffet's Algorithm 4 has B = LD, of which a loss that begins at 0 and has slope L stays below on a class of
+Kohen & Sheffet's Algorithm 4 has B = LD: a loss that starts at 0 and has slope L is at most LD on a class of
 diameter D.
 """
 UNIT = 1.0
@@ -35,14 +35,14 @@ Cost = Annotated[float, Field(ge=1e-6, le=1e6)]
 class Costs(Value):
     """What mistakes cost, in any unit.
 
-    A mistake counts as its cost over the heavier one's: the weighted loss L = 1[h errs] c(label)/max c lies in [0, 1].
-    An agent rounds it to a bit by chance, 1 with probability L, so the mean of the bit is E L = (P(miss) miss +
-    P(false alarm) false_alarm)/max c, the mean cost of a person in units of the heavier. Every interval, test and plan
-    about the mean of a value in [0, 1] holds for it; times max c it is in units of cost.
+    The cost of a mistake is divided by the larger of the two: the weighted loss L = 1[h errs] c(label)/max c lies in
+    [0, 1]. An agent rounds L at random to a bit that is 1 with probability L, so the mean of the bit is E L =
+    (P(miss) miss + P(false alarm) false_alarm)/max c, the mean cost per person in units of the larger cost. Every
+    interval, test and plan about the mean of a value in [0, 1] holds for it; multiply by max c for units of cost.
 
     Attributes:
-        miss: Of one whose label is +1 and who is taken for -1.
-        false_alarm: Of one whose label is -1 and who is taken for +1.
+        miss: Cost of predicting -1 for a person with label +1.
+        false_alarm: Cost of predicting +1 for a person with label -1.
     """
 
     miss: Cost
@@ -57,45 +57,45 @@ class Costs(Value):
 
     @property
     def heaviest(self) -> float:
-        """What the worse of the two costs: the unit of a weighted loss, which so lies in [0, 1]."""
+        """The larger of the two costs: weighted losses are divided by it, so that they lie in [0, 1]."""
         return max(self.miss, self.false_alarm)
 
     @property
     def text(self) -> str:
-        """What a mistake of either kind costs, in words."""
+        """Both costs, in words."""
         return f"a miss costs {self.miss:g}, a false alarm {self.false_alarm:g}"
 
     @property
     def weights(self) -> tuple[float, float]:
-        """What a miss and a false alarm count, as parts of the heavier."""
+        """The weighted losses of a miss and of a false alarm: their costs divided by the larger one."""
         return self.miss / self.heaviest, self.false_alarm / self.heaviest
 
     @property
     def odds(self) -> float:
-        """The logarithm of the odds of +1 above which +1 is the cheaper prediction.
+        """The log odds of +1 above which +1 is the cheaper prediction: ln(false_alarm/miss).
 
-        With p the chance of +1, predicting +1 costs (1 - p) false_alarm and predicting -1 costs p miss on average. So
-        +1 costs less where p/(1 - p) > false_alarm/miss, and no rule that sees p alone costs less (Elkan 2001). Later
-        questions have it in them, so it is the same on every machine.
+        With p the probability of +1, predicting +1 costs (1 - p) false_alarm and predicting -1 costs p miss on average.
+        So +1 costs less if p/(1 - p) > false_alarm/miss, and no rule that sees only p costs less (Elkan 2001). Later
+        questions contain this number, so it is computed with a logarithm that is the same on every machine.
         """
         return float(log(np.asarray(self.false_alarm / self.miss)))
 
 
 PARTS = 1024
-ROUNDING = 1.0 / PARTS  # what a round of reweighing by losses in whole parts can cost
+ROUNDING = 1.0 / PARTS  # regret that a round of reweighing can lose by rounding losses to whole parts
 
 
 def grain(loss: Loss) -> int:
-    """Return into how many parts the unit of a loss is divided: 1 where all losses are 0 or 1, else 1024."""
+    """Return the number of parts that the unit of a loss is divided into: 1 if all losses are 0 or 1, else 1024."""
     return 1 if loss == "zero-one" else PARTS
 
 
 def evaluate(
     loss: Loss, hypothesis: Hypothesis, records: Records, bound: float = UNIT, costs: Costs | None = None
 ) -> Floats:
-    """Return min(L, B)/B of each record's loss, shape (n,), float64 in [0, 1]; mistakes are 0 or 1 whatever B is.
+    """Return min(L, B)/B of each record's loss, shape (n,), float64 in [0, 1]; the zero-one loss does not use B.
 
-    With ``costs`` a mistake is its cost as a part of the heavier one. A margin that is not a number has loss 0.
+    With ``costs``, a mistake counts as its cost divided by the larger cost. A margin that is NaN has loss 0.
     """
     if loss == "zero-one":
         mistakes = hypothesis.mistakes(records).astype(np.float64)
@@ -113,10 +113,10 @@ def evaluate(
 
 @dataclass(frozen=True)
 class HypothesisLoss:
-    """The loss of a hypothesis as a part of its bound, in whole parts.
+    """The loss of a hypothesis, divided by its bound and rounded to whole parts.
 
-    Real losses are rounded to the nearest multiple of 2^-10, record by record and by a public rule, so it costs no
-    privacy: a rounded loss is a loss in [0, 1] like any other. It costs at most 2^-10 of regret a round against any
+    Real losses are rounded to the nearest multiple of 2^-10, record by record and by a public rule. This costs no
+    privacy, since a rounded loss is again a loss in [0, 1]. It costs at most 2^-10 of regret per round against any
     fixed distribution on the records (:data:`ROUNDING`): <mu - mu*, e> <= 2 max |e| for errors |e| <= 2^-11.
     """
 
@@ -138,7 +138,7 @@ class HypothesisLoss:
 
 @dataclass(frozen=True)
 class PairLoss:
-    """(1 + [h errs] - [g errs])/2 for a hypothesis h and a rival g: 1 where h alone errs, 0 where g alone does."""
+    """(1 + [h errs] - [g errs])/2 for a hypothesis h and a rival g: 1 if only h errs, 0 if only g does, else 1/2."""
 
     hypothesis: Hypothesis
     rival: Hypothesis
@@ -159,13 +159,13 @@ Cut = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 
 
 class ScoreCells(Value):
-    """A public partition of records: bins of a released model's score, in every group.
+    """A public partition of records by bins of a released model's score within each group.
 
-    Cell ``group * bins + bin``; an *item* is a cell with a label, number ``2 * cell + (label > 0)``. The shares of the
-    items are all that thresholds, intercepts and calibrations of the model depend on.
+    The number of a cell is ``group * bins + bin``. An *item* is a cell with a label; its number is
+    ``2 * cell + (label > 0)``. Thresholds, intercepts and calibrations of the model depend on the items' shares only.
 
     Attributes:
-        cuts: Ascending, at most 255: bin b holds the scores above b of them. A score that is not a number is in bin 0.
+        cuts: Ascending, at most 255: bin b has the scores that are above exactly b of them. NaN scores are in bin 0.
         groups: See :data:`common.local.records.Groups`.
     """
 
@@ -213,6 +213,6 @@ class ScoreCells(Value):
 Weighing = HypothesisLoss | PairLoss
 """A public function of one record into [0, 1], on a public grid; a reweigh multiplies by ``exp(-eta (1 - value))``.
 
-So log-weights stay functions of the record and of public messages, and two of them differ by ``eta t`` at most after t
-reweighs: all that the sampling bound rests on (:meth:`curator.sample.reweighing.Reweighing.sampling_bound`).
+So log-weights are functions of the record and of public messages, and after t reweighs two of them differ by at most
+``eta t``. The sampling bound needs nothing else (:meth:`curator.sample.reweighing.Reweighing.sampling_bound`).
 """

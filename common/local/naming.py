@@ -1,7 +1,7 @@
-"""What a person calls the numbers of their record: columns, categories and the label, for a text that they can judge.
+"""Names of a record's features and of its label, from which questions are put into words that a person understands.
 
-Names come from the file of the record where its maker wrote them down, else from the scenario of the run. Then they are
-a stranger's text: they are cut to a length, and stand in quotation marks.
+The names come from the file of the record, if its author stated them, else from the scenario of the run. Names from a
+scenario are untrusted text: they are truncated, and are shown in quotation marks.
 """
 
 from collections.abc import Iterable
@@ -12,18 +12,18 @@ from pydantic import Field
 from common.core.errors import BadMessage
 from common.core.values import Value
 
-LISTED = 6  # columns, or conditions, that one sentence names; of more it says how many they are
-LONGEST = 40  # characters that are shown of one name
+LISTED = 6  # columns, or conditions, that one sentence names; of the others it states the number
+LONGEST = 40  # characters of a name that are shown
 
 Texts = Annotated[tuple[str, ...], Field(max_length=1 << 12)]
 
 
 class Column(Value):
-    """Where one feature comes from: a number, clipped to its bounds and scaled to [0, 1], or a category as 0 or 1.
+    """The column that a feature comes from: a number, clipped to its bounds and scaled to [0, 1], or a category (0, 1).
 
     Attributes:
-        values: Of a category: the texts of which each makes the feature 1. A number has none.
-        low, high: Of a number: its bounds.
+        values: For a category: the texts for which the feature is 1. Empty for a number.
+        low, high: For a number: its bounds.
     """
 
     column: str
@@ -33,14 +33,14 @@ class Column(Value):
 
 
 class Names(Value):
-    """The names of a record's features, in order, and of its label. Without any names, features have their numbers.
+    """The names of a record's features, in order, and of its label. Features without a name are called by their number.
 
     Attributes:
-        features: One for each feature.
-        label: The column of the label; empty where nothing is known of it.
-        positive, negative: The texts that are the label +1, and those that are -1.
-        above: In their place: numbers above this one are the label +1.
-        shortened: Whether longer records were shortened to a norm: a number is then no share of its bounds any more.
+        features: One column for each feature; or empty.
+        label: The column of the label; empty if it is unknown.
+        positive, negative: The texts that mean the label +1, and those that mean -1.
+        above: For a numeric label, instead of these texts: numbers above this one mean the label +1.
+        shortened: Whether longer records were scaled down to a norm: a feature is then not the share of its bounds.
     """
 
     features: Annotated[tuple[Column, ...], Field(max_length=1 << 16)] = ()
@@ -52,9 +52,9 @@ class Names(Value):
 
     @classmethod
     def of_table(cls, table: Any) -> Self:
-        """Return the names that the JSON form of a table gives (:class:`common.data.tables.TableSource`).
+        """Return the names that the JSON form of a table states (:class:`common.data.tables.TableSource`).
 
-        It is read without the code for tables, which an individual's agent does not load; BadMessage if it is none.
+        It works without the code for tables, which an individual's agent does not load. BadMessage if it is no table.
         """
         try:
             label = table["label"]
@@ -72,7 +72,7 @@ class Names(Value):
             raise BadMessage("this describes no table of people") from None
 
     def among(self, features: Iterable[int]) -> str:
-        """Return the columns that some features come from, each once."""
+        """Return, in words, the columns that the given features come from, each once."""
         wanted = list(features)
         if self.features or len(wanted) < 2:
             return _listed(dict.fromkeys(self._column(feature) for feature in wanted))
@@ -81,7 +81,7 @@ class Names(Value):
         return f"numbers {_listed(str(feature + 1) for feature in wanted)} of your record"
 
     def true(self, feature: int, share: float = 0.0) -> str:
-        """Return what it means that a feature is above a share of 1, in [0, 1), as a condition: ``"plan" is "pro"``."""
+        """Return the condition that a feature is above ``share``, in [0, 1), in words: ``"plan" is "pro"``."""
         named = self._named(feature)
         if named is None or (self.shortened and share > 0.0):
             return f"{self._column(feature)} is above {share:g}"
@@ -90,12 +90,12 @@ class Names(Value):
         return f"{quoted(named.column)} is above {named.low + share * (named.high - named.low):g}"
 
     def factor(self, feature: int) -> str:
-        """Return what a feature is in a product: a column's number, or 1 or 0 for a category."""
+        """Return a feature as the factor of a product, in words: the column's number, or 1 or 0 for a category."""
         named = self._named(feature)
         return f"(1 if {self.true(feature)}, else 0)" if named is not None and named.values else self._column(feature)
 
     def conditions(self, features: Iterable[int], *more: str) -> str:
-        """Return what :meth:`true` says of some features, and further conditions, as a list."""
+        """Return the conditions of :meth:`true` for the given features, and further conditions, as a list in words."""
         return _listed([*(self.true(feature) for feature in features), *more])
 
     def _named(self, feature: int) -> Column | None:
@@ -117,11 +117,11 @@ class Names(Value):
         return _is(self.label, texts) if texts else f"{self.of_label} is {'+1' if label > 0 else '-1'}"
 
 
-UNNAMED = Names()  # the names of a record of which no columns are known
+UNNAMED = Names()  # for a record whose columns are unknown
 
 
 def quoted(text: str, most: int = LONGEST) -> str:
-    """Return a stranger's name in quotation marks that it cannot end itself, and not longer than is read."""
+    """Return an untrusted name, truncated, in quotation marks; it contains none itself, so it cannot end them."""
     shown = text if len(text) <= most else text[:most] + "..."
     return '"' + shown.replace('"', "'") + '"'
 
@@ -150,5 +150,5 @@ def _columns(feature: Any) -> list[dict[str, Any]]:
 
 def _list(found: Any) -> Any:
     if not isinstance(found, list | tuple):
-        raise TypeError  # a text has characters, and an object keys, which nobody meant
+        raise TypeError  # iterating a string gives characters, and a dict keys: neither is a list of entries
     return found

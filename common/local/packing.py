@@ -1,7 +1,7 @@
 """Packed answers: a bit, a little-endian double, or one of k symbols in a byte, or in two if k is above 256.
 
-A report on n people is a mask of ceil(n/8) bytes (a bit for each, most significant first), then the answers of all n in
-order. There is one encoding of given answers: padding bits, and the answers of those who gave none, are zero.
+A report on n people is a mask of ceil(n/8) bytes (a bit for each, most significant first), followed by the answers of
+all n in order. The encoding is unique: padding bits, and the answers of people who did not answer, are zero.
 """
 
 import base64
@@ -16,26 +16,26 @@ from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadMessage
 
 AnswerKind = Literal["bit", "real"] | int
-"""What an answer is: a bit, a double, or one of so many symbols 0, 1, ..., from 3 to :data:`MAX_SYMBOLS`."""
+"""The type of an answer: a bit, a double, or (k, from 3 to :data:`MAX_SYMBOLS`) one of the symbols 0, ..., k-1."""
 Mask = NDArray[np.uint8]  # shape (ceil(n / 8),)
 MAX_SYMBOLS = 1 << 16
-PIECE = 1 << 20  # bytes of a mask that are worked on at a time
-_ANSWERED = b"\x80"  # the mask of one agent that answers; also the bit 1 of one agent
+PIECE = 1 << 20  # bytes of a mask that are processed at a time
+_ANSWERED = b"\x80"  # the mask of one agent that answers; also one agent's packed bit 1
 
 
 def mask_bytes(people: int) -> int:
-    """Bytes of a mask over that many people."""
+    """Return the size in bytes of a mask over ``people`` people."""
     return (people + 7) // 8
 
 
 def packed_bytes(people: int, kind: AnswerKind) -> int:
-    """Bytes of the packed answers of that many people."""
+    """Return the size in bytes of the packed answers of ``people`` people."""
     head = mask_bytes(people)
     return head + (head if kind == "bit" else answer_type(kind).itemsize * people)
 
 
 def pack_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerKind) -> bytes:
-    """Encode who answered, shape (k,), and the answers, of :func:`answer_type`; ignored where not answered."""
+    """Encode who answered, shape (k,), and the answers, of :func:`answer_type`; others' answers are ignored."""
     filled = np.where(answered, answers, 0).astype(answer_type(kind))
     return np.packbits(answered).tobytes() + (np.packbits(filled) if kind == "bit" else filled).tobytes()
 
@@ -53,12 +53,12 @@ def unpack_answers(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[
 
 
 def count_answers(body: bytes, people: int, kind: AnswerKind) -> int:
-    """Return how many people have answered; errors as those of :func:`unpack_answers`."""
+    """Return how many people have answered; raises as :func:`unpack_answers` does."""
     return count_ones(_split(body, people, kind)[0])
 
 
 def unpack_answered(body: bytes, people: int, kind: AnswerKind) -> tuple[Mask, Iterator[AnyArray]]:
-    """Decode into the mask of who answered and, piece by piece, their answers, in order; errors as above."""
+    """Decode into the mask of who answered and an iterator over pieces of their answers, in order; raises as above."""
     mask, packed = _split(body, people, kind)
     if kind != "bit":
         return mask, iter((packed[np.unpackbits(mask, count=people).astype(np.bool_)],))
@@ -72,11 +72,11 @@ def unpack_answered(body: bytes, people: int, kind: AnswerKind) -> tuple[Mask, I
 
 
 def _split(body: bytes, people: int, kind: AnswerKind) -> tuple[Mask, AnyArray]:
-    """Return the mask of who answered, and what all did, where bits stay packed; everything is checked."""
+    """Return the mask of who answered, and the answers of all, validated; bits remain packed."""
     head, expected = mask_bytes(people), packed_bytes(people, kind)
     if len(body) != expected:
         raise BadMessage(f"{people} packed answers take {expected} bytes, found {len(body)}")
-    raw = np.frombuffer(body, dtype=np.uint8)  # of bits of very many people nothing is copied
+    raw = np.frombuffer(body, dtype=np.uint8)  # no copy: bits may be those of very many people
     mask, answers = raw[:head], raw[head:] if kind == "bit" else np.frombuffer(body[head:], dtype=answer_type(kind))
     if not padded_with_zeros(mask, people) or (kind == "bit" and not padded_with_zeros(answers, people)):
         raise BadMessage("the padding bits of packed answers must be zero")
@@ -93,7 +93,7 @@ def unpack_each(bodies: Sequence[bytes], kind: AnswerKind) -> tuple[NDArray[np.b
     if any(len(body) != size for body in bodies):
         raise BadMessage(f"one packed answer takes {size} bytes")
     rows = np.frombuffer(b"".join(bodies), dtype=np.uint8).reshape(-1, size)
-    # In the bytes of one answer after the other nothing is padded with other than zeros, and the mask is one bit.
+    # Each answer has a mask of one bit; all other bits of the mask's byte, and of a bit's, are padding.
     if np.any(rows[:, 0] & 0x7F) or (kind == "bit" and np.any(rows[:, 1] & 0x7F)):
         raise BadMessage("the padding bits of packed answers must be zero")
     answered = (rows[:, 0] >> 7).astype(np.bool_)
@@ -103,7 +103,7 @@ def unpack_each(bodies: Sequence[bytes], kind: AnswerKind) -> tuple[NDArray[np.b
 
 
 def pack_one(answer: float, kind: AnswerKind) -> bytes:
-    """Encode one agent's answer, given as a number; BadMessage if it is none of the kind."""
+    """Encode one agent's answer, given as a number; raises BadMessage if it is not an answer of this kind."""
     if kind == "real":
         return _ANSWERED + struct.pack("<d", answer)
     symbols = kind if isinstance(kind, int) else 2
@@ -122,7 +122,7 @@ def unpack_one(body: bytes, kind: AnswerKind) -> float:
 
 
 def answer_type(kind: AnswerKind) -> np.dtype[Any]:
-    """Return the type of answers in memory."""
+    """Return the numpy type of answers of this kind."""
     if isinstance(kind, int):
         return np.dtype(np.uint8 if kind <= 256 else "<u2")
     return np.dtype(np.uint8 if kind == "bit" else "<f8")
@@ -133,7 +133,7 @@ def _check_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerK
         raise BadMessage("packed answers hold NaN or an infinity; every answer must be finite")
     if isinstance(kind, int) and answers.max(initial=0) >= kind:
         raise BadMessage(f"packed answers hold {int(answers.max())}; the symbols are 0 to {kind - 1}")
-    if answers[~answered].view(np.uint8).any():  # -0.0, too, would be a second encoding
+    if answers[~answered].view(np.uint8).any():  # compares bytes: -0.0 would be a second encoding
         raise BadMessage("packed answers hold an answer of an agent that is marked silent")
 
 
@@ -144,13 +144,13 @@ def count_ones(mask: Mask) -> int:
 
 
 def padded_with_zeros(mask: Mask, people: int) -> bool:
-    """Tell whether a mask is one over so many people: of that length, and without bits behind the last of them."""
+    """Return whether a mask over ``people`` people has the right length and only zeros as padding bits."""
     behind = -people % 8
     return len(mask) == (people + 7) // 8 and not (behind and int(mask[-1]) & ((1 << behind) - 1))
 
 
 def cut_mask(mask: Mask, start: int, stop: int) -> Mask:
-    """Return the mask of the people from ``start`` to ``stop`` (exclusive), the first of whom is then number 0."""
+    """Return the mask of the people from ``start`` to ``stop`` (exclusive), numbered from 0 in the result."""
     first, shift = divmod(start, 8)
     size, last = (stop - start + 7) // 8, (stop + 7) // 8
     found = mask[first:last].copy()
@@ -165,7 +165,7 @@ def cut_mask(mask: Mask, start: int, stop: int) -> Mask:
 
 
 def fill_mask(mask: Mask, start: int, stop: int) -> None:
-    """Put the people from ``start`` to ``stop`` (exclusive) into a mask."""
+    """Add the people from ``start`` to ``stop`` (exclusive) to a mask, in place."""
     first, last = -(-start // 8), stop // 8
     if first > last:  # all within one byte
         mask[last] |= np.uint8((0xFF >> (start % 8)) & (0xFF << (8 - stop % 8)) & 0xFF)
@@ -178,7 +178,7 @@ def fill_mask(mask: Mask, start: int, stop: int) -> None:
 
 
 def paste_mask(mask: Mask, start: int, other: Mask) -> None:
-    """Put the people of another mask into this one, the first of whom is number ``start`` here."""
+    """Add the people of ``other`` to a mask, in place; number 0 of ``other`` is number ``start`` here."""
     first, shift = divmod(start, 8)
     mask[first : first + len(other)] |= other >> np.uint8(shift)
     if shift:
@@ -187,7 +187,7 @@ def paste_mask(mask: Mask, start: int, other: Mask) -> None:
 
 
 def members(mask: Mask, size: int = PIECE) -> Iterator[Indices]:
-    """Go through the people in a mask, ascending: those of so many bytes of it at a time."""
+    """Yield the numbers of the people in a mask, ascending, one array for each ``size`` bytes of the mask."""
     for at in range(0, len(mask), size):
         yield 8 * at + np.flatnonzero(np.unpackbits(mask[at : at + size]))
 
@@ -198,7 +198,7 @@ def encode_mask(mask: Mask) -> str:
 
 
 def decode_mask(text: str, people: int) -> Mask:
-    """Decode :func:`encode_mask`; BadMessage if the text is no mask over so many people."""
+    """Decode :func:`encode_mask`; raises BadMessage if the text is not a mask over ``people`` people."""
     try:
         found = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
     except ValueError as error:

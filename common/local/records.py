@@ -1,4 +1,4 @@
-"""Records of people: a feature matrix and labels, which appear in no repr, log or error; public groups of them."""
+"""Records of people: features and labels, which never appear in a repr, log or error; public groups of records."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pydantic import Field
 from common.core.arrays import AnyArray, Indices, Labels
 from common.core.errors import BadData
 
-_BLOCK = 1 << 16  # records looked at in one go: a sample may be larger than memory
+_BLOCK = 1 << 16  # records checked at a time: a sample may be larger than memory
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Records:
-    """n people: row i of ``features`` and ``labels[i]`` belong to the same one.
+    """The records of n people: row i of ``features`` and ``labels[i]`` belong to the same person.
 
     Attributes:
         features: Shape (n, d), C-contiguous, float32 (finite, scaled and clipped by public bounds) or uint8 (0/1).
@@ -49,24 +49,24 @@ class Records:
         return hashlib.sha256(features.tobytes() + self.labels.tobytes()).hexdigest()
 
     def take(self, rows: AnyArray, columns: Indices | None = None) -> Records:
-        """Return the given rows, in the given order, with these features only; None: with all (a copy)."""
+        """Return a copy of the given rows, in the given order, with the given features only (None: all)."""
         found = self.features[rows] if columns is None else self.features[rows[:, None], columns]
         return Records(np.ascontiguousarray(found), np.ascontiguousarray(self.labels[rows]))
 
     def only(self, columns: Indices | None) -> Records:
-        """Return the same people with these features only, in this order (a copy); None: as they are."""
+        """Return a copy with the given features only, in the given order; with None, the records themselves."""
         return self if columns is None else Records(np.ascontiguousarray(self.features[:, columns]), self.labels)
 
     @staticmethod
     def joined(parts: list[Records], most: int | None = None) -> Records:
-        """Return the records of at least one part after those of another, at most so many (a copy if of several)."""
+        """Concatenate one or more parts, and keep the first ``most`` records (None: all); several parts are copied."""
         first = parts[0].features if len(parts) == 1 else np.concatenate([part.features for part in parts])
         return Records(first[:most], np.concatenate([part.labels for part in parts])[:most])
 
     def check(self) -> Records:
-        """Refuse what no computation should see: non-finite features, bytes but 0 and 1, labels but -1 and +1.
+        """Validate that features are finite (float32) or 0 or 1 (uint8), and labels -1 or +1; return the records.
 
-        A BadData says how many rows are affected, never which values they hold.
+        Otherwise BadData states how many rows are affected, never their values.
         """
         single = self.features.dtype == np.float32
         bad = odd = 0
@@ -87,12 +87,12 @@ class Records:
 MAX_GROUPS = 31
 
 Groups = Annotated[tuple[Annotated[int, Field(ge=0, lt=1 << 16)], ...], Field(max_length=MAX_GROUPS)]
-"""Features: group g is of those whose feature ``groups[g]`` is above 1/2, the first of several. Who has none is in a
-last group; without any feature all are in one group."""
+"""Feature numbers that define groups: a record is in the first group g whose feature ``groups[g]`` is above 1/2. Other
+records form a last group; if no feature is given, all records are in one group."""
 
 
 def number_of(groups: tuple[int, ...]) -> int:
-    """Return how many groups there are, with the last one."""
+    """Return the number of groups, including the last one."""
     return len(groups) + 1 if groups else 1
 
 

@@ -1,1 +1,1 @@
-"""Hypotheses: predictors of a label or a value from one record, as frozen values.; registered and contract-tested."""
+"""Hypotheses: predictors of a label or a value from one record, as frozen values; registered and contract-tested."""

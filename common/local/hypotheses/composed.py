@@ -1,4 +1,4 @@
-"""Hypotheses made of others: about another label or several classes, or on another scale; and tasks."""
+"""Hypotheses composed of others: about another label or several classes, or on another scale; and tasks."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -20,8 +20,8 @@ _PLANE = {**PLANE, "threshold": 0.25}
 class Relabelled(Hypothesis):
     """``hypothesis``, held against the label that stands in a column of the features: +1 where that is above 1/2.
 
-    Records with several labels hold all but their own as features, behind those that hypotheses look at. A loss on
-    another label is then one more public function of the record, and everything that holds for losses holds for it.
+    A record with several labels stores the others as features, after those that hypotheses read. A loss on another
+    label is then a public function of the record like any other loss, and everything that holds for losses holds.
     """
 
     nests: ClassVar[bool] = True
@@ -60,11 +60,11 @@ class Relabelled(Hypothesis):
 class Task(Value):
     """Which label to predict, and from which features: a public view of a record.
 
-    A view looks at one record at a time, so neighbouring samples stay neighbours in it, for any later computation.
+    A view is a function of one record, so neighbouring samples remain neighbours in it, for any later computation.
 
     Attributes:
-        features: The first so many features are what is looked at.
-        label: The feature that is the label, none of those (+1 where it is above 1/2); None: the record's own label.
+        features: Number of features to predict from: the first ones.
+        label: The later feature that is the label (+1 if it is above 1/2); None: the record's own label.
     """
 
     features: int = Field(ge=1, le=1 << 16)
@@ -86,9 +86,9 @@ class Task(Value):
         return Records(np.ascontiguousarray(records.features[:, : self.features]), labels)
 
     def about(self, hypothesis: Hypothesis) -> Hypothesis:
-        """Return a hypothesis that was learned for this task as one about whole records.
+        """Return a hypothesis that was learned for this task as a hypothesis about whole records.
 
-        BadMessage, if it looks at the label, or is of a kind that not every party accepts.
+        BadMessage if it reads the label, or is of a kind that not every party accepts.
         """
         wire = {"column": self.label, "hypothesis": hypothesis}
         return hypothesis if self.label is None else Relabelled.parse(wire)
@@ -101,15 +101,15 @@ MAX_CLASSES = 64
 class Argmax(Hypothesis):
     """Predicts the class c whose hypothesis has the greatest score, the lowest of several; held against a record's own.
 
-    A record's own class stands in C features, one a class (``first``, ...): class c iff feature first + c is above 1/2
-    and no other of them is. A record with several classes, or none, is always a mistake.
+    A record's own class is stored in C features, one per class, from ``first`` on: it is class c iff feature first + c
+    is above 1/2 and none of the others is. A record with several classes, or none, always counts as a mistake.
 
-    As a classifier into -1 and +1 it says whether the class that it predicts is the record's own, and all labels that
-    it is held against are +1. So every loss is the multi-class 0/1 loss, a function of one record like any other.
+    As a classifier into -1 and +1, it predicts +1 if the predicted class is the record's own, and all true labels are
+    +1. So every loss is the multi-class 0/1 loss, a function of one record like any other.
 
     Attributes:
-        hypotheses: One a class, 2 <= C <= 64; they look at features before ``first`` only. Together they have no more
-            nodes of trees than one hypothesis may have, so a row takes no more work.
+        hypotheses: One per class, 2 <= C <= 64; they read only features before ``first``. Together they have at most
+            as many tree nodes as one hypothesis may have, so a row takes no more work.
     """
 
     nests: ClassVar[bool] = True
@@ -145,13 +145,13 @@ class Argmax(Hypothesis):
 
     @classmethod
     def constant(cls, first: int, count: int, chosen: int) -> Self:
-        """Return the one that predicts class ``chosen`` of ``count`` for everybody."""
+        """Return the hypothesis that predicts class ``chosen`` of ``count`` for every record."""
         scores = (Linear(weights=(0.0,), threshold=-1.0 if c == chosen else 0.0) for c in range(count))
         return cls(first=first, hypotheses=tuple(scores))
 
     @property
     def always(self) -> int | None:
-        """The class that it predicts for everybody, where its scores look at nothing; else None."""
+        """The class that it predicts for every record, if its scores do not depend on features; else None."""
         constants = [
             -scored.threshold for scored in self.hypotheses if isinstance(scored, Linear) and not any(scored.weights)
         ]
@@ -164,7 +164,7 @@ class Argmax(Hypothesis):
         return np.where(np.isnan(found), -np.inf, found)
 
     def scores_by_class(self, features: AnyArray) -> Floats:
-        """Return each row's score of each class, shape (n, C), finite; what is no number counts as the least."""
+        """Return each row's score of each class, shape (n, C), finite; NaN counts as the least score."""
         return np.clip(self._scores(features), -GREATEST, GREATEST)
 
     def probabilities(self, features: AnyArray) -> Floats:
@@ -172,7 +172,7 @@ class Argmax(Hypothesis):
         return softmax(self.scores_by_class(features))
 
     def classes(self, features: AnyArray) -> Indices:
-        """Return the predicted classes, shape (n,), int64; a score that is not a number is below all others."""
+        """Return the predicted classes, shape (n,), int64; a NaN score is below all others."""
         return np.asarray(self._scores(features).argmax(axis=1), dtype=np.int64)
 
     def positive(self, features: AnyArray) -> AnyArray:
@@ -183,7 +183,7 @@ class Argmax(Hypothesis):
 
 
 def column_classes(features: AnyArray, first: int, count: int) -> Indices:
-    """Return the class that stands in ``count`` columns, shape (n,), int64; -1 where several are above 1/2, or none."""
+    """Return the class stored in ``count`` columns, shape (n,), int64; -1 if several are above 1/2, or none."""
     above = features[:, first : first + count] > 0.5
     return np.where(np.count_nonzero(above, axis=1) == 1, above.argmax(axis=1), -1).astype(np.int64)
 
@@ -192,9 +192,9 @@ def column_classes(features: AnyArray, first: int, count: int) -> Indices:
 class Recalibrated(Hypothesis):
     """h(x) = +1 if ``slope`` * score(x) + ``intercepts[group(x)]`` > 0 else -1.
 
-    What a released model can be repaired by without a look at anybody's record: agents say how their labels go with
-    its scores, and a logistic fit of what they say gives slope and intercepts, one a group (Platt 1999). The margin is
-    then the logarithm of the odds of +1.
+    This recalibrates a released model without access to any record: agents answer how their labels depend on its
+    scores, and a logistic fit to the answers gives the slope and one intercept per group (Platt 1999). The margin is
+    then the log odds of +1.
     """
 
     nests: ClassVar[bool] = True
@@ -231,7 +231,7 @@ class Recalibrated(Hypothesis):
 def recalibrated(
     hypothesis: Hypothesis, slope: float, intercepts: tuple[float, ...], groups: tuple[int, ...] = ()
 ) -> Hypothesis:
-    """Return a hypothesis recalibrated: a half-space without groups stays one; BadMessage, if it can be no part."""
+    """Recalibrate a hypothesis; a half-space without groups remains one. BadMessage if it cannot be part of another."""
     if isinstance(hypothesis, Linear) and not groups:
         scaled = {"weights": tuple(slope * weight for weight in hypothesis.weights)}
         return Linear.parse({**scaled, "threshold": slope * hypothesis.threshold - intercepts[0]})
@@ -239,9 +239,9 @@ def recalibrated(
 
 
 def above(hypothesis: Hypothesis, odds: float) -> Hypothesis:
-    """Return the hypothesis that predicts +1 where a half-space's, or a recalibrated score's, margin is above ``odds``.
+    """Return the hypothesis that predicts +1 if the score of ``hypothesis`` is above ``odds``.
 
-    BadMessage, if it is another one, or its numbers become too large.
+    BadMessage if the hypothesis cannot be part of another one, or its numbers become too large.
     """
     if isinstance(hypothesis, Recalibrated):
         lower = tuple(intercept - odds for intercept in hypothesis.intercepts)

@@ -1,4 +1,4 @@
-"""What every hypothesis can do; half-spaces, the regression of one feature on those before it, a small network."""
+"""The interface of hypotheses; half-spaces, the regression of one feature on earlier ones, and a small network."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from common.numerics.kernels import (
     total,
 )
 
-_CELLS = 1 << 20  # features looked at in one go: intermediate results of a hypothesis fit in a few megabytes
+_CELLS = 1 << 20  # features per block, so that intermediate results of a hypothesis fit in a few megabytes
 
 
 class Hypothesis(RegisteredValue):
     """A classifier h: features -> {-1, +1}, as a frozen value with a ``kind`` and a JSON form.
 
-    It is total: for any finite features, also where an intermediate result overflows, it predicts -1 or +1.
+    It is total: for any finite features it predicts -1 or +1, even if an intermediate result overflows.
     """
 
     kind: str
 
-    by_choice: ClassVar[bool] = False  # whether a party accepts it only where its own policy names it
-    nests: ClassVar[bool] = False  # whether it is made of other hypotheses; it is then no part of a further one
+    by_choice: ClassVar[bool] = False  # whether a party accepts it only if its own policy names it
+    nests: ClassVar[bool] = False  # whether it is composed of other hypotheses; then it cannot be part of another one
 
     @property
     @abstractmethod
@@ -46,20 +46,20 @@ class Hypothesis(RegisteredValue):
         """Smallest number of features on which it is defined."""
 
     def rule(self, names: Names) -> str:
-        """Return what it predicts from what, for a person who is asked about it."""
+        """Return, in words for a person who is asked about it, what it predicts and from which columns."""
         return f"a rule that predicts {self.target(names)} from {names.among(self.inputs)}"
 
     def target(self, names: Names) -> str:
-        """Return what it predicts, which :meth:`labels` are: here the label of a record."""
+        """Return, in words, what it predicts, of which :meth:`labels` are the truth: here the label of a record."""
         return names.of_label
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Numbers of the features that a prediction looks at, ascending: here all below ``min_features``."""
+        """Numbers of the features that a prediction reads, ascending: here all below ``min_features``."""
         return tuple(range(self.min_features))
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Say where it predicts +1, shape (n,), bool, for a few rows: a kind has its own, or :meth:`margins`."""
+        """Return where it predicts +1, shape (n,), bool, for a few rows: a kind overrides this or :meth:`margins`."""
         return self.margins(features) > 0
 
     def predict(self, features: AnyArray) -> Labels:
@@ -74,11 +74,11 @@ class Hypothesis(RegisteredValue):
         return labels
 
     def margins(self, features: AnyArray) -> Singles:
-        """Return how far each of n rows is on the positive side, shape (n,), float32: here -1 or +1, the prediction."""
+        """Return the margin of each of n rows, shape (n,), float32, positive for +1: here -1 or +1, the prediction."""
         return self.predict(features).astype(np.float32)
 
     def scores(self, features: AnyArray) -> Floats:
-        """Return what to compare with other hypotheses' scores, shape (n,), float64: here the margins."""
+        """Return scores that are comparable with other hypotheses' scores, shape (n,), float64: here the margins."""
         return self.margins(features).astype(np.float64)
 
     def values(self, features: AnyArray) -> Floats:
@@ -87,11 +87,11 @@ class Hypothesis(RegisteredValue):
             return np.clip(np.nan_to_num((1.0 + self.margins(features).astype(np.float64)) / 2.0, nan=0.5), 0.0, 1.0)
 
     def responses(self, records: Records) -> Floats:
-        """Return the numbers in [0, 1] that the values are held against, shape (n,): here (1 + label)/2."""
+        """Return the true numbers in [0, 1] that the values predict, shape (n,): here (1 + label)/2."""
         return (1.0 + self.labels(records).astype(np.float64)) / 2.0
 
     def labels(self, records: Records) -> Labels:
-        """Return the labels that it is held against, shape (n,), int8: the records' own."""
+        """Return the true labels that it predicts, shape (n,), int8: here the records' own."""
         return records.labels
 
     def mistakes(self, records: Records) -> Bits:
@@ -106,12 +106,12 @@ AnyHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(HYPOTHESES
 
 
 def ordinary_kinds() -> frozenset[str]:
-    """Return the kinds that every party accepts without having chosen to."""
+    """Return the kinds that every party accepts by default."""
     return frozenset(name for name, kind in HYPOTHESES.items() if not kind.by_choice)
 
 
 def plain_kinds() -> frozenset[str]:
-    """Return the ordinary kinds of which others can be made."""
+    """Return the ordinary kinds that can be part of a composed hypothesis."""
     return frozenset(name for name in ordinary_kinds() if not HYPOTHESES[name].nests)
 
 
@@ -128,10 +128,9 @@ PlainHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(_plain)]
 
 
 def hypothesis_kinds(wire: Any) -> frozenset[str]:
-    """Return the kinds of all hypotheses in a query's or operation's JSON form: only those that exist.
+    """Return the registered kinds of all hypotheses in a query's or operation's JSON form, before it is parsed.
 
-    They are found under any name, also in a value or a list of the message, but not within a hypothesis.
-    This comes before anything is parsed.
+    They are found under any key, also in nested objects and lists of the message, but not within a hypothesis.
     """
     found: set[str] = set()
     values = wire.values() if isinstance(wire, dict) else wire if isinstance(wire, list) else ()
@@ -142,12 +141,12 @@ def hypothesis_kinds(wire: Any) -> frozenset[str]:
 
 
 MAX_WEIGHTS = 1 << 16
-GREATEST = 1e30  # predictions are computed in float32, which ends at 3.4e38
-_AHEAD = 4  # rows ahead that memory is asked for one
+GREATEST = 1e30  # predictions are computed in float32, whose maximum is 3.4e38
+_AHEAD = 4  # a row is prefetched this many rows ahead
 _LINE = 64  # bytes in a cache line
 
 PLANE: dict[str, Any] = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
-"""A half-space of which examples are made."""
+"""A half-space for examples."""
 Weight = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 
 
@@ -175,9 +174,9 @@ class Linear(Hypothesis):
         return margins
 
     def gaps(self, features: AnyArray, rows: Indices) -> Singles:
-        """Return the given rows' margins, shape (k,), in half the time: the signs are the same, the last places not.
+        """Return the given rows' margins, shape (k,), in half the time: same signs, but the last digits may differ.
 
-        Each is of the row alone; ``features`` must be C-contiguous.
+        Each margin depends on its row only; ``features`` must be C-contiguous.
         """
         gaps = np.empty(len(rows), dtype=np.float32)
         _gaps(features, rows, self.vector, np.float32(self.threshold), gaps)
@@ -191,7 +190,7 @@ class Linear(Hypothesis):
 
 @njit
 def row_product(features: AnyArray, row: int, weights: Singles) -> Any:
-    """Return <w, x> in float32: eight sums at once, always in this order, and every product rounded."""
+    """Return <w, x> in float32 by eight partial sums, always in the same order, with every product rounded."""
     whole = len(weights) // 8 * 8
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
     for j in range(0, whole, 8):
@@ -239,9 +238,9 @@ def _share(weights: Singles) -> Any:
 
 @njit_inlined
 def _gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: Any) -> Any:
-    """Return <w, x> - b, summed in vectors; where that is too near to 0 to tell, as in :func:`row_product`.
+    """Return <w, x> - b with vector instructions or, if its sign is uncertain near 0, with :func:`row_product`.
 
-    So the sign is that of :func:`row_product`, in half the time. What underflows is below 2^-100.
+    So the sign is that of :func:`row_product`, in half the time. The effect of underflow is below 2^-100.
     """
     found, size = _sum_and_size(features, row, weights)
     gap = found - threshold
@@ -269,12 +268,12 @@ def _sum_and_size(features: AnyArray, row: int, weights: Singles) -> tuple[Any, 
 class Regressor(Hypothesis):
     """The prediction <w, x> + b, clipped to [0, 1], of a feature that lies in [0, 1] by its public bounds.
 
-    Its loss is the ``squared`` one (:mod:`common.local.losses`). As a classifier it says on which side of 1/2 the
-    response is, and is held against that. The response is none of the first d features, which are looked at.
+    Its loss is the ``squared`` one (:mod:`common.local.losses`). As a classifier it predicts whether the response is
+    above 1/2. The response is not among the first d features, from which it predicts.
 
     Attributes:
-        center, spread: Mean and deviation of its predictions for the people that it was learned from, where these are
-            known; no prediction depends on them.
+        center, spread: Mean and standard deviation of its predictions for the people that it was learned from, if
+            these are known; no prediction depends on them.
     """
 
     kind: Literal["regressor"] = "regressor"
@@ -325,7 +324,7 @@ class Regressor(Hypothesis):
         return column_labels(records, self.response)
 
     def recalibrated(self, slope: float, intercept: float) -> Regressor:
-        """Return the regression of which a prediction v becomes ``slope * v + intercept``, before it is clipped."""
+        """Return the regression whose predictions are ``slope * v + intercept`` for predictions v, before clipping."""
         wire = {"weights": tuple(slope * weight for weight in self.weights), "response": self.response}
         return Regressor.parse({**wire, "intercept": slope * self.intercept + intercept})
 
@@ -337,13 +336,13 @@ MAX_HIDDEN = 1 << 10
 class Network(Hypothesis):
     """h(x) = +1 if <v, a> > c else -1, where a_j = z_j/(1 + |z_j|) and z_j = <w_j, x> - b_j for hidden unit j.
 
-    That activation is sums, products and one division in single precision, each of which IEEE 754 rounds in one way
-    only: every party, and an exported graph, computes the same margin in every bit, which no two libraries' tanh do.
+    The activation consists of sums, products and one division in single precision, which IEEE 754 rounds in one way
+    only. So every party, and an exported graph, computes the same margin in every bit; tanh differs between libraries.
 
     Attributes:
         hidden: The w_j, 1 to 1024 of the same length; together at most 65536 numbers.
         thresholds: The b_j.
-        output, threshold: V and c.
+        output, threshold: The vector v, and c.
     """
 
     kind: Literal["network"] = "network"

@@ -1,8 +1,8 @@
 """A small ONNX graph: any model that is neither a half-space nor trees.
 
-Nothing but the protobuf decoder ever sees a stranger's bytes. What they say is checked node by node against
-:data:`~common.local.hypotheses.onnx_operators.OPERATORS`; then a clean model is written from the checked parts
-alone, under new names, without documentation, metadata or unknown fields; that is what gets evaluated.
+Only the protobuf decoder reads the untrusted bytes. The decoded graph is validated node by node against
+:data:`~common.local.hypotheses.onnx_operators.OPERATORS`. Then a clean model is built from the validated parts
+only, with new names and without documentation, metadata or unknown fields; only this model is evaluated.
 """
 
 import base64
@@ -28,7 +28,7 @@ MAX_NODES = 1 << 12
 MAX_NUMBERS = 1 << 18  # numbers in all constants together, and in one attribute
 
 MAX_WORK = 1 << 20
-"""Multiply-adds for one row, about a millisecond. Every number computed costs at least one: it bounds memory too."""
+"""Multiply-adds for one row, about a millisecond. Each computed number costs at least one: this bounds memory too."""
 
 GREATEST_NAME = 256
 OPSETS = range(18, 22)
@@ -36,11 +36,11 @@ ML_OPSET = 3
 IR_VERSIONS = range(8, 12)
 
 
-FLOAT, INT64, TEXT, DOUBLE = 1, 7, 8, 11  # types of elements, as ONNX numbers them
+FLOAT, INT64, TEXT, DOUBLE = 1, 7, 8, 11  # ONNX element types
 
 
 class GraphBuilder:
-    """A graph under construction: its nodes, and each constant once."""
+    """A builder of an ONNX graph, with its nodes and each constant once."""
 
     def __init__(self) -> None:
         from onnx import helper, numpy_helper
@@ -60,7 +60,7 @@ class GraphBuilder:
         return names
 
     def constant(self, value: Any) -> str:
-        """Return the name of a constant: of the array's own type, texts as texts."""
+        """Add a constant if it is new, with the array's own type (strings as strings), and return its name."""
         array = np.asarray(value)
         array = array.astype(object) if array.dtype.kind == "U" else array
         content = tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()
@@ -73,7 +73,7 @@ class GraphBuilder:
         return self("Gather", matrix, np.asarray(chosen, dtype=np.int64), axis=1)
 
     def model(self, name: str, inputs: list[Any], outputs: list[Any], opset: int = OPSETS[0], **more: Any) -> Any:
-        """Return the model; inputs and outputs are (name, type of elements, shape)."""
+        """Return the model; each input and output is (name, element type, shape)."""
         given, found = ([self.helper.make_tensor_value_info(*one) for one in side] for side in (inputs, outputs))
         graph = self.helper.make_graph(self.nodes, name, given, found, list(self._constants.values()))
         sets = [self.helper.make_opsetid("", opset), self.helper.make_opsetid(ML, ML_OPSET)]
@@ -85,9 +85,9 @@ class Graph:
     """A model that passed every check.
 
     Attributes:
-        dimension: Features that it looks at.
-        work: Multiply-adds a row, at most.
-        numbers: Numbers computed a row: what a row takes in memory while it is evaluated, at most.
+        dimension: Number of features that it reads.
+        work: Upper bound on the multiply-adds per row.
+        numbers: Upper bound on the numbers computed per row, and so on the memory to evaluate it.
         model: The clean model: input "x", float (rows, dimension); output "label", int64 (rows, 1).
     """
 
@@ -98,7 +98,7 @@ class Graph:
 
 
 def read_graph(raw: bytes) -> Graph:
-    """Check a model in full; a ValueError names in one line the constraint and what was found. Nothing is evaluated."""
+    """Validate a model in full, without evaluating it; a ValueError states the constraint and what was found."""
     if len(raw) > MAX_BYTES:
         raise ValueError(f"a model has at most {MAX_BYTES} bytes, found {len(raw)}")
     from google.protobuf.message import DecodeError
@@ -131,13 +131,13 @@ def _opset(model: Any) -> int:
 
 
 class _GraphReader(GraphBuilder):
-    """Goes through a stranger's graph once, in the order of its nodes, and builds a clean one."""
+    """A reader that goes through an untrusted graph once, in the order of its nodes, and builds a clean one."""
 
     def __init__(self, opset: int) -> None:
         super().__init__()
         self._opset = opset
         self._known: dict[str, tuple[str, Operand]] = {}
-        """Each name of the stranger's: our name, and what is known of the value."""
+        """For each name in the untrusted graph: its name in the clean graph, and the type and shape of its value."""
         self._held = self._work = self._numbers = 0
 
     def read(self, graph: Any) -> Graph:
@@ -185,7 +185,7 @@ class _GraphReader(GraphBuilder):
         self._known[name] = own, value
 
     def _matrix(self, value: Any, element: int, what: str) -> int:
-        """Return the columns of a declared matrix with any number of rows."""
+        """Return the number of columns of a declared matrix, whose number of rows must be open."""
         tensor = value.type.tensor_type
         dims = tensor.shape.dim
         if not value.type.HasField("tensor_type") or tensor.elem_type != element or len(dims) != 2:
@@ -203,7 +203,7 @@ class _GraphReader(GraphBuilder):
             raise ValueError(f"a constant must be float, double or int64, found type {tensor.data_type}")
         kind = np.dtype(kinds[tensor.data_type])
         shape = list(tensor.dims[:3])
-        # Size by size: the product of a stranger's may be astronomical.
+        # Each size is checked before it is multiplied: the product of untrusted sizes may be astronomical.
         count = math.prod(size if 0 <= size <= MAX_NUMBERS else MAX_NUMBERS + 1 for size in shape)
         self._held += count
         if len(shape) > 2 or self._held > MAX_NUMBERS:
@@ -247,7 +247,7 @@ class _GraphReader(GraphBuilder):
         self.nodes.append(self.helper.make_node(name, inputs, names, domain=domain, **attributes))
 
     def _comparable(self, name: str, value: RowMatrix) -> str:
-        """Make NaN the greatest number: sorting is only defined where every two numbers compare."""
+        """Replace NaN by infinity, since sorting is defined only for numbers that can all be compared."""
         self._numbers += 2 * value.width
         infinity = np.array(np.inf, dtype={"float": np.float32, "double": np.float64}[value.dtype])
         constant, test, result = (f"{what}{len(self.nodes)}" for what in ("infinity", "nan", "comparable"))
@@ -291,9 +291,9 @@ class _GraphReader(GraphBuilder):
 
 
 def evaluator(model: bytes) -> Any:
-    """Open a session of ONNX Runtime on a clean model: processor only, one thread, no rewriting, no log.
+    """Open a session of ONNX Runtime on a clean model: CPU only, one thread, no optimization of the graph, no log.
 
-    ValueError, if it cannot be opened: the runtime is stricter in places than the standard.
+    ValueError if it cannot be opened: in some places the runtime is stricter than the standard.
     """
     import onnxruntime
 
@@ -311,11 +311,11 @@ def evaluator(model: bytes) -> Any:
 
 
 class Ensemble(NamedTuple):
-    """Nodes and leaves as the operator takes them.
+    """Nodes and leaves in the form that the operator ``TreeEnsembleRegressor`` takes.
 
     Attributes:
-        attributes: All but ``target_ids`` and ``target_weights``: what a leaf adds to which target.
-        leaves, tree: Shape (leaves,): their places in the hypothesis' arrays, in the order of the targets; their trees.
+        attributes: All attributes except ``target_ids`` and ``target_weights``: what a leaf adds to which target.
+        leaves, tree: Shape (leaves,): indices in the hypothesis' arrays, in the order of the targets; their trees.
     """
 
     attributes: dict[str, list[Any]]
@@ -324,10 +324,10 @@ class Ensemble(NamedTuple):
 
 
 def ensemble(trees: Trees) -> Ensemble:
-    """Return what the operator needs to find each row's leaves.
+    """Return the trees in the form from which the operator finds each row's leaves.
 
-    Features are float32, so x <= t says the same as x <= (t rounded down to float32): every row finds the leaf that the
-    hypothesis finds in double precision.
+    Features are float32, so x <= t is equivalent to x <= (t rounded down to float32): every row finds the same leaf as
+    with the hypothesis in double precision.
     """
     feature, threshold, roots = np.array(trees.feature), np.array(trees.threshold), np.array(trees.roots)
     tree = np.searchsorted(roots, np.arange(len(feature)), side="right") - 1
@@ -350,12 +350,12 @@ def ensemble(trees: Trees) -> Ensemble:
     return Ensemble(attributes, leaves, tree[leaves])
 
 
-BLOCK_NUMBERS = 1 << 20  # numbers computed in one go: a few megabytes
-MAX_SECONDS = 10.0  # how long a block of rows may take; a graph within the bounds on work takes well under a second
+BLOCK_NUMBERS = 1 << 20  # numbers computed per block of rows: a few megabytes
+MAX_SECONDS = 10.0  # limit for a block of rows; a graph within the bounds on work takes well under a second
 
 
 def require_packages() -> None:
-    """Check that what reads and evaluates graphs is installed; a ValueError says what to install."""
+    """Check that the packages that read and evaluate graphs are installed; a ValueError states what to install."""
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
         raise ValueError(f"{' and '.join(missing)} must be installed for graphs: pip install 'tandem-hybrid[onnx]'")
@@ -377,15 +377,15 @@ half_space (float[n, 3] x) => (int64[n, 1] label)
 class Onnx(Hypothesis):
     """h(x) = +1 if the graph's label of x is 1, else -1; every other label counts as -1.
 
-    The graph takes a float matrix of d columns with any number of rows, and gives one int64 label a row, shape
-    (rows, 1). It is checked in full before anything is evaluated: at most 1 MiB, 4096 nodes, 2^18 constants, all
-    finite, and only operators under which a row's label depends on that row alone (:mod:`.onnx_operators`). ONNX
-    Runtime evaluates it on one thread, in blocks of rows. Its work is bounded from the shapes, its time by a trial on a
-    block of zeros, before any record is touched: a graph for which that takes more than :data:`MAX_SECONDS` is stopped
-    and refused. A limit on people's own blocks would let one record decide about the labels of others.
+    The graph takes a float matrix of d columns with any number of rows, and returns one int64 label per row, shape
+    (rows, 1). It is validated in full before it is evaluated: at most 1 MiB, 4096 nodes, 2^18 constants, all finite,
+    and only operators for which a row's label depends on that row alone (:mod:`.onnx_operators`). ONNX Runtime
+    evaluates it on one thread, in blocks of rows. Before any record is read, its work is bounded from the shapes, and
+    its time by a trial on a block of zeros: if that takes more than :data:`MAX_SECONDS`, the graph is stopped and
+    refused. A time limit on blocks of people's records would let one record decide about the labels of others.
 
-    Needs the packages onnx and onnxruntime (``pip install 'tandem-hybrid[onnx]'``). As these parse and run what
-    strangers wrote, parties accept this kind only by their own choice (``by_choice``).
+    It needs the packages onnx and onnxruntime (``pip install 'tandem-hybrid[onnx]'``). As these parse and run untrusted
+    input, a party accepts this kind only if its own policy names it (``by_choice``).
 
     Attributes:
         model: Base64 of the ONNX model (operator sets ai.onnx 18 to 21, ai.onnx.ml 3).

@@ -1,10 +1,10 @@
-"""The operators that a graph may use: what each takes, what it gives, what it costs a row.
+"""The operators that a graph may use: inputs, outputs and cost per row of each.
 
-Everything that depends on the features is a matrix with one row a person; every other operand is a constant of the
-graph. Each rule here lets row i of an output depend on row i of the inputs alone: operators that look across rows
-(a sum over axis 0, a transposed factor, ...) have no rule that admits them. Privacy rests on that: one person's answer,
-or weight, must not depend on another's record. Nor does any admitted operator fail on some values of its inputs, since
-that would end the work for all rows at once.
+Every value that depends on the features is a matrix with one row per person; every other operand is a constant of the
+graph. By each rule here, row i of an output depends only on row i of the inputs: no rule admits operators that combine
+rows (a sum over axis 0, a transposed factor, ...). Privacy needs this: one person's answer, or weight, must not depend
+on another's record. No admitted operator fails for some values of its inputs either, since that would stop the
+evaluation of all rows at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,17 +19,17 @@ from common.local.hypotheses.rules import LEAF, Trees
 MAX_WIDTH = 1 << 16  # columns of any matrix
 
 ML = "ai.onnx.ml"
-_HARD = 16  # what exp, log, ... cost, in multiply-adds.
+_HARD = 16  # cost of exp, log, ... in multiply-adds
 
 
 @dataclass(frozen=True)
 class RowMatrix:
-    """A matrix with one row a person.
+    """A matrix with one row per person.
 
     Attributes:
         dtype: "float", "double", "bool" or "int64".
-        width: Its columns.
-        below: If positive: whole numbers known to lie in [0, below), as positions do.
+        width: Number of columns.
+        below: If positive: its entries are whole numbers known to lie in [0, below), as positions do.
     """
 
     dtype: str
@@ -37,7 +37,7 @@ class RowMatrix:
     below: int = 0
 
 
-Operand = RowMatrix | AnyArray  # what a node takes: a matrix of rows, or a constant
+Operand = RowMatrix | AnyArray  # an input of a node: a matrix of rows, or a constant
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Node:
 
 
 Rule = Callable[[Node], tuple[tuple[RowMatrix, ...], int]]
-"""Gives a node's outputs and its multiply-adds a row; raises ValueError for what is not admitted."""
+"""Returns a node's outputs and its multiply-adds per row; raises ValueError for a node that is not admitted."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """An admitted operator: how many inputs it takes, which attributes of which type, and its rule."""
+    """An admitted operator: its numbers of inputs, the types of its attributes, and its rule."""
 
     inputs: range
     attributes: Mapping[str, str]
@@ -85,7 +85,7 @@ class Operator:
 
 
 def dtype_of(operand: Operand) -> str:
-    """Return an operand's type by its ONNX name."""
+    """Return the ONNX name of an operand's type."""
     if isinstance(operand, RowMatrix):
         return operand.dtype
     return {"float32": "float", "float64": "double", "int64": "int64"}[operand.dtype.name]
@@ -100,7 +100,7 @@ def _width(operand: Operand) -> int:
 
 
 def _together(*operands: Operand) -> tuple[str, int]:
-    """Return the common type and width of operands, of which those of width 1 are repeated."""
+    """Return the common type and width of operands; those of width 1 are broadcast."""
     if not any(isinstance(operand, RowMatrix) for operand in operands):
         raise ValueError("at least one input must depend on the features")
     dtypes = {dtype_of(operand) for operand in operands}
@@ -184,7 +184,7 @@ def _topk(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
     if wanted.shape != (1,) or not 1 <= int(wanted[0]) <= found.width:
         raise ValueError(f"k must be one number in [1, {found.width}], found {wanted.tolist()}")
     count = int(wanted[0])
-    # Guarding against NaN takes two further matrices as wide as the input.
+    # Replacing NaN takes two further matrices as wide as the input.
     return (RowMatrix(found.dtype, count), RowMatrix("int64", count, below=found.width)), _HARD * found.width
 
 
@@ -239,7 +239,7 @@ def _trees(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
 
 
 def _check_forest(roots: list[int], columns: list[list[Any]], weights: Any, width: int) -> None:
-    """Hold the trees to the rules of :class:`~common.local.hypotheses.rules.Trees`: no cycle, no deep nesting."""
+    """Validate the trees by the rules of :class:`~common.local.hypotheses.rules.Trees`: no cycle, no deep nesting."""
     nodes: list[tuple[int, float, int, int]] = []
     for tree, _, column, mode, value, true, false in zip(*columns, strict=True):
         if mode == b"LEAF" and (column, true, false) == (0, 0, 0):

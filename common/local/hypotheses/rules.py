@@ -22,11 +22,11 @@ def _increasing(features: tuple[int, ...]) -> tuple[int, ...]:
 
 
 FeatureSet = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_WEIGHTS)], ...], AfterValidator(_increasing)]
-"""Feature numbers, strictly increasing, each below 65536: one encoding of each set."""
+"""Feature numbers, strictly increasing, each below 65536, so that each set has one encoding."""
 
 
 class _OfInputs(Hypothesis):
-    """A hypothesis that says by :attr:`inputs` which features it needs."""
+    """A hypothesis whose number of needed features follows from :attr:`inputs`."""
 
     @property
     def min_features(self) -> int:
@@ -136,9 +136,9 @@ class FlippedParity(_OfInputs):
     """A parity that is flipped where the number that some features are the bits of is ``threshold`` or more.
 
     Attributes:
-        features: Those that are summed up, as in a parity.
-        first, bits: The feature that is the number's most significant bit, and its length, 1 to 64. Features above 0
-            are ones.
+        features: The features whose parity is predicted.
+        first, bits: The feature that is the number's most significant bit, and the number of its bits, 1 to 64. A
+            feature above 0 is the bit 1.
     """
 
     kind: Literal["flipped-parity"] = "flipped-parity"
@@ -171,13 +171,13 @@ class Trees(_OfInputs):
     """h(x) = +1 if base + (sum over trees of the value of x's leaf) > 0 else -1.
 
     Node i of the flat arrays sends x to ``left[i]`` if x_j <= ``threshold[i]``, j = ``feature[i]``, else to
-    ``right[i]``; a leaf has -1 for the three, and the value in ``threshold[i]``. Every child stands after
-    its parent and within the same tree, and has one parent, so that no walk can loop; depth is at most 256,
-    so that none is long.
+    ``right[i]``; a leaf has -1 in ``feature``, ``left`` and ``right``, and its value in ``threshold[i]``. Every
+    child comes after its parent, in the same tree, and has one parent, so no walk can loop; the depth is at most
+    256, so none is long.
 
     Attributes:
         roots: First node of each tree, strictly increasing from 0.
-        feature, threshold, left, right: One entry a node, at most 262144.
+        feature, threshold, left, right: One entry per node, at most 262144.
         base: Added to the sum.
     """
 
@@ -234,9 +234,9 @@ class Trees(_OfInputs):
 
     @cached_property
     def _arrays(self) -> _Forest:
-        """Roots, depths of the trees, and nodes; a leaf is its own child, and looks at feature 0 for nothing.
+        """Roots, depths of the trees, and nodes; a leaf is its own child, and reads feature 0 without using it.
 
-        So every record goes as deep as the tree, and the time says nothing about its way.
+        So every record takes as many steps as the tree is deep, and the time does not depend on its path.
         """
         depth = np.zeros(len(self.feature), dtype=np.int64)
         for node, children in enumerate(zip(self.left, self.right, strict=True)):

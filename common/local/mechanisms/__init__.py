@@ -1,1 +1,1 @@
-"""Local mechanisms: randomize one bounded value, estimate from many. One class a file, registered."""
+"""Local mechanisms: randomize one bounded value, and estimate from many answers. Each class is registered."""

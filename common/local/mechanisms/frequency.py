@@ -1,4 +1,4 @@
-"""Frequency oracles: randomize one item of a public domain, estimate how many hold any; krr, olh and hadamard."""
+"""Frequency oracles: randomize one item of a public domain, and estimate each item's share; krr, olh and hadamard."""
 
 import math
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.rounding import EXP_BITS, exp_below
 from common.privacy.theorems.randomized_response import k_ary_response_probability
 
-MAX_LISTED = 1 << 24  # items that are estimated at once, at most
+MAX_LISTED = 1 << 24  # largest number of items that are estimated at once
 
 
 class FrequencyOracle(LocalRandomizer):
@@ -34,11 +34,11 @@ class FrequencyOracle(LocalRandomizer):
 
         Var f(v) = (n_v p (1-p) + (n - n_v) q (1-q)) / (n (p-q))^2,   exactly.
 
-    Some oracles need *public* randomness, a word for each agent that everybody knows. p and q are over that as well:
-    estimates rest on it. Privacy does not: :attr:`guarantee` holds for every value of the word.
+    Some oracles need *public* randomness: a word for each agent that all parties know. p and q are probabilities over
+    that word, too, so estimates depend on its distribution. Privacy does not: :attr:`guarantee` holds for every word.
     """
 
-    max_domain: ClassVar[int] = 1 << 64  # number of items of the largest domain that it takes
+    max_domain: ClassVar[int] = 1 << 64  # number of items of the largest domain that it supports
 
     @abstractmethod
     def symbols(self, domain: int) -> int:
@@ -53,7 +53,7 @@ class FrequencyOracle(LocalRandomizer):
         """Randomize each of n items independently.
 
         Args:
-            items: Shape (n,), uint64; those beyond the domain are taken for its last.
+            items: Shape (n,), uint64; an item beyond the domain is replaced by the domain's last.
             domain: k, from 2 to 2^64.
             publics: Shape (n,): each agent's public word; any values.
 
@@ -63,7 +63,7 @@ class FrequencyOracle(LocalRandomizer):
 
     @abstractmethod
     def supports(self, answers: AnyArray, domain: int, publics: Words, candidates: Words) -> Indices:
-        """Return C(v) of each candidate v, int64: time is proportional to answers times candidates at most."""
+        """Return C(v) of each candidate v, int64; time is at most proportional to answers times candidates."""
 
     def extended_supports(
         self, answers: AnyArray, domain: int, publics: Words, prefixes: Words, length: int
@@ -77,12 +77,12 @@ class FrequencyOracle(LocalRandomizer):
         return self.supports(answers, domain, publics, items.reshape(-1)).reshape(items.shape)
 
     def shares(self, supports: Indices, answers: int, domain: int) -> Floats:
-        """Return the unbiased estimates f(v) from C(v) of so many answers."""
+        """Return the unbiased estimates f(v) from C(v) and the number of answers."""
         p, q = self.rates(domain)
         return np.asarray((supports / max(answers, 1) - q) / (p - q), dtype=np.float64)
 
     def variance(self, share: float, domain: int) -> float:
-        """Return n Var f(v) where the given share of n agents hold v (exact; items are fixed)."""
+        """Return n Var f(v) if the given share of n agents hold v (exact; items are fixed)."""
         p, q = self.rates(domain)
         return (share * p * (1.0 - p) + (1.0 - share) * q * (1.0 - q)) / (p - q) ** 2
 
@@ -99,7 +99,7 @@ def public_words(public: int, slots: Indices) -> Words:
 
 
 def within(items: Words, domain: int) -> Words:
-    """Return the items, those beyond the domain as its last."""
+    """Return the items, with those beyond the domain replaced by its last."""
     return np.asarray(np.minimum(items, np.uint64(domain - 1)), dtype=np.uint64)
 
 
@@ -107,10 +107,10 @@ def within(items: Words, domain: int) -> Words:
 class KaryResponse(FrequencyOracle, PureMechanism):
     """Answer with the own item with probability p = e^eps/(e^eps + k - 1), else with any other, all alike.
 
-    Every answer has one of two probabilities, p and q = (1-p)/(k-1), for any the item is, and p/q <= e^eps. p is
-    rounded down to a whole multiple of 1/2^53, coins and the other items are drawn with integers: exact. An answer
-    supports the item that it names. The best oracle where k < 3 e^eps + 2; its variance grows with k (Kairouz, Bonawitz
-    and Ramage 2016; Wang et al. 2017).
+    For any item, every answer has one of two probabilities, p and q = (1-p)/(k-1), and p/q <= e^eps. p is rounded down
+    to a whole multiple of 1/2^53, and coins and other items are drawn with integers, so sampling is exact. An answer
+    supports the item that it names. This is the best oracle if k < 3 e^eps + 2; its variance grows with k (Kairouz,
+    Bonawitz and Ramage 2016; Wang et al. 2017).
     """
 
     max_domain: ClassVar[int] = MAX_SYMBOLS
@@ -144,9 +144,9 @@ class KaryResponse(FrequencyOracle, PureMechanism):
 
 
 def respond(symbols: Words, count: int, truth: float, source: RandomSource) -> AnyArray:
-    """Tell each of n symbols out of ``count`` with probability ``truth``, else a uniform one of the others.
+    """Return each of n symbols out of ``count`` with probability ``truth``, else a uniform one of the others.
 
-    Time does not depend on the symbols.
+    The running time does not depend on the symbols.
     """
     truthful = source.bernoullis(truth, len(symbols)).view(np.bool_)
     others = source.integers(count - 1, len(symbols))
@@ -164,14 +164,14 @@ _BLOCK = 1 << 10
 class LocalHashing(FrequencyOracle, PureMechanism):
     """Hash the item to one of g = about e^eps + 1 buckets, then answer with the bucket by k-ary randomized response.
 
-    The hash is a function that everybody knows; whichever it is, the answer is epsilon-DP. An answer supports every
-    item that its hash sends to the bucket named: p = e^eps/(e^eps + g - 1), q = 1/g, for any domain up to 2^64. The
-    variance of an item that few hold is 4 e^eps/(e^eps - 1)^2 per answer for the best g, e^eps + 1 (Wang, Blocki, Li
-    and Jha 2017, Section 5).
+    The hash function is public; the answer is epsilon-DP for every hash function. An answer supports every item that
+    its hash maps to the named bucket: p = e^eps/(e^eps + g - 1), q = 1/g, for any domain up to 2^64. The variance for
+    an item that few hold is 4 e^eps/(e^eps - 1)^2 per answer for the best g, e^eps + 1 (Wang, Blocki, Li and Jha 2017,
+    Section 5).
 
     Each agent's hash is h(v) = floor(g ((a v_high + b v_low + c) mod 2^64 >> 32) / 2^32) for the two halves of v and
     words a, b, c that its public word determines. For uniform words the hashes of two items are independent and uniform
-    (multiply-shift: Dietzfelbinger 1996), up to a share g/2^32, and this is all that p, q and the variance need.
+    (multiply-shift: Dietzfelbinger 1996), up to a share g/2^32; p, q and the variance need nothing else.
 
     Attributes:
         epsilon: Privacy loss of one answer, in [1e-6, 11].
@@ -182,7 +182,7 @@ class LocalHashing(FrequencyOracle, PureMechanism):
 
     @cached_property
     def buckets(self) -> int:
-        """The g with the least variance of an item that few hold."""
+        """The number of buckets g with the least variance for an item that few hold."""
         near = (exp_below(self.epsilon) >> EXP_BITS) + 1
         return min((near, near + 1), key=self._variance)
 
@@ -230,7 +230,7 @@ def _count(
     g = np.uint64(buckets)
     for i in range(len(answers)):
         a, b, c = word(publics[i], 0), word(publics[i], 1), word(publics[i], 2)
-        # Bucket y is an interval of the 32 bits: one comparison, without a product.
+        # Bucket y is an interval of 32-bit values, so one comparison replaces a product.
         first = ((np.uint64(answers[i]) << _32) + g - np.uint64(1)) // g
         width = (((np.uint64(answers[i]) + np.uint64(1)) << _32) + g - np.uint64(1)) // g - first
         if long:
@@ -248,22 +248,22 @@ _ONE = np.uint64(1)
 class HadamardResponse(FrequencyOracle, PureMechanism):
     """Answer with one bit of the item's Hadamard code, by randomized response; which bit is public.
 
-    The Hadamard matrix of order 2^b has the entry (-1)^<r, v> in row r and column v, <,> the inner product of the bits.
-    The agent's row is its public word, of which the low b bits count; the answer is <r, v>, truthful with probability
-    e^eps/(1 + e^eps): for any row it is Warner's response about a bit. An answer supports the items whose entry in that
-    row it names: half of them. For a uniform row two items agree with probability 1/2 exactly (rows of the matrix are
-    orthogonal), so p = e^eps/(1 + e^eps) and q = 1/2.
+    The Hadamard matrix of order 2^b has the entry (-1)^<r, v> in row r and column v, where <,> is the inner product of
+    the bits. The agent's row is given by the low b bits of its public word. The answer is <r, v>, truthful with
+    probability e^eps/(1 + e^eps): for any row it is Warner's response about a bit. An answer supports the half of the
+    items whose entry in that row it equals. For a uniform row two items agree with probability exactly 1/2 (rows of
+    the matrix are orthogonal), so p = e^eps/(1 + e^eps) and q = 1/2.
 
-    The variance of an item that few hold is (e^eps + 1)^2/(e^eps - 1)^2 per answer: a quarter more than local hashing
-    at epsilon = 1, the same as epsilon goes to 0; but an answer is one bit, and a transform of 2^b steps each b long
-    estimates all items (Acharya, Sun and Zhang 2019; Bassily, Nissim, Stemmer and Thakurta 2017).
+    The variance for an item that few hold is (e^eps + 1)^2/(e^eps - 1)^2 per answer: a quarter more than local hashing
+    at epsilon = 1, and the same in the limit of epsilon to 0. But an answer is one bit, and one transform of b 2^b
+    steps estimates all items (Acharya, Sun and Zhang 2019; Bassily, Nissim, Stemmer and Thakurta 2017).
     """
 
     name: Literal["hadamard"] = "hadamard"
 
     @cached_property
     def truth(self) -> float:
-        """Probability of telling the bit truly, a whole multiple of 1/2^53."""
+        """Probability of a truthful bit, a whole multiple of 1/2^53."""
         return k_ary_response_probability(self.epsilon, 2)
 
     def symbols(self, domain: int) -> int:
@@ -284,9 +284,9 @@ class HadamardResponse(FrequencyOracle, PureMechanism):
     def extended_supports(
         self, answers: AnyArray, domain: int, publics: Words, prefixes: Words, length: int
     ) -> Indices:
-        """As by definition, by a transform of 2^length steps for each prefix.
+        """Return the same counts, by one transform of size 2^length for each prefix.
 
-        <r, v> is <r_high, prefix> + <r_low, e> (mod 2): given the prefix, every answer is one about e. Time is
+        <r, v> is <r_high, prefix> + <r_low, e> (mod 2), so given the prefix every answer is about e alone. Time is
         proportional to prefixes times (answers + length 2^length).
         """
         sums = np.zeros((len(prefixes), 1 << length), dtype=np.int64)

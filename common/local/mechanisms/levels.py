@@ -1,4 +1,4 @@
-"""Agents with different epsilons in one run: each answers at the highest of several levels that its budget pays for."""
+"""Agents with different epsilons in one run: each answers at the highest of several levels that its budget allows."""
 
 from functools import lru_cache
 from typing import ClassVar, Literal, Self
@@ -18,15 +18,15 @@ from common.privacy.rounding import MAX_EPSILON
 class WarnerLevels(Mechanism):
     """Randomized response at one of several public epsilons; the answer says which, and its randomized bit.
 
-    An answer at level j is epsilons[j]-DP for replacing the record, by Warner's mechanism: a person's level follows
-    from the budget that is left, and from nothing of the record. A host answers at the highest level for all.
+    An answer at level j is epsilons[j]-DP for replacing the record, by Warner's mechanism: a person's level depends
+    only on the remaining budget, not on the record. A host answers at the highest level for all of its people.
 
-    Estimates and tests take the answers at each level for a sample of all people. Where people with a large budget are
-    other people than those with a small one, an estimate is about a population in which the former count more.
+    Estimates and tests assume that the answers at each level are a sample of all people. If people with a large budget
+    differ from those with a small one, an estimate is about a population in which the former count more.
 
     Attributes:
         epsilons: The levels, ascending, each in [1e-6, 700].
-        level: The level of one agent; None, as in a scenario: the highest.
+        level: The level of one agent; None (as in a scenario): the highest.
     """
 
     name: Literal["warner-levels"] = "warner-levels"
@@ -78,27 +78,27 @@ class WarnerLevels(Mechanism):
         return answers & 1, np.asarray(_slopes(self.epsilons)[answers >> 1])
 
     def variance(self, value: float) -> float:
-        """Of the own level; where that is open, of the lowest, which has the largest."""
+        """Variance at the agent's own level; if there is none, at the lowest level, where it is largest."""
         return Warner(epsilon=self.epsilons[self.level or 0]).variance(value)
 
     def log_mgf(self, rate: float) -> float:
-        """As of an answer at the lowest level, which has the largest: it holds for answers at all of them."""
+        """Bound for an answer at the lowest level; it is the largest, so it holds for answers at every level."""
         return Warner(epsilon=self.epsilons[0]).log_mgf(rate)
 
     def pooled(self, answers: AnyArray) -> tuple[Mechanism, Floats]:
         """Weight answers by their inverse variances.
 
-        *Theorem.* Let answer i have slope s_i = 2 p_i - 1, let people's values have the mean v whatever their level is,
-        and let r be the mean of s_i^2 over the n answers. Then the terms
+        *Theorem.* Let answer i have slope s_i = 2 p_i - 1, let people's values have the mean v at every level, and let
+        r be the mean of s_i^2 over the n answers. Then the terms
 
             c_i = s_i (bit_i - (1 - p_i)) / r
 
-        satisfy ln E exp(rate (sum c_i - n v)) <= n rate^2/(8 r) given the levels: as n answers of slope sqrt(r).
+        satisfy ln E exp(rate (sum c_i - n v)) <= n rate^2/(8 r) given the levels, as do n answers of slope sqrt(r).
         *Proof.* E c_i = s_i^2 v / r, and the sum of these is n v. Given the levels, c_i lies in an interval of length
-        s_i/r, so Hoeffding's lemma gives rate^2 s_i^2/(8 r^2), and these add up to n rate^2/(8 r).
+        s_i/r, so Hoeffding's lemma gives rate^2 s_i^2/(8 r^2), and these sum to n rate^2/(8 r).
 
-        An unbiased answer has variance 1/(4 s_i^2) at most, so c_i weights it by the inverse of that bound, and no
-        other fixed weights have a smaller bound on the variance of the mean (Cauchy and Schwarz).
+        An unbiased answer has variance at most 1/(4 s_i^2), so c_i weights it by the inverse of that bound; no other
+        fixed weights have a smaller bound on the variance of the mean (by the Cauchy-Schwarz inequality).
         """
         bits, slopes = self._read(answers)
         precision = float(np.square(slopes).mean()) if len(slopes) else float(_slopes(self.epsilons)[0] ** 2)
@@ -107,12 +107,12 @@ class WarnerLevels(Mechanism):
 
 @lru_cache(maxsize=64)
 def _slopes(epsilons: tuple[float, ...]) -> Floats:
-    """2 p - 1 for each level, p the chance of the truth."""
+    """Return 2 p - 1 for each level, where p is the probability of a truthful answer."""
     return np.array([2.0 * Warner(epsilon=epsilon).truth - 1.0 for epsilon in epsilons])
 
 
 class Pooled(Mechanism):
-    """What answers at several levels are equal to once they are weighted; nobody answers with it.
+    """The mechanism that weighted answers at several levels are evaluated by; no agent answers with it.
 
     Attributes:
         precision: The mean of (2 p - 1)^2 over the answers, in (0, 1].
@@ -130,7 +130,7 @@ class Pooled(Mechanism):
         raise PolicyRefused("answers are pooled after they were given")
 
     def variance(self, value: float) -> float:
-        """Bound of the variance of one term, divided by the number of answers that of their mean."""
+        """Bound on the variance of one term; divided by the number of answers, it bounds that of their mean."""
         return 1.0 / (4.0 * self.precision)
 
     def log_mgf(self, rate: float) -> float:

@@ -1,4 +1,4 @@
-"""What local randomizers can do; those of a value: one bit (Warner's), noise (geometric, Gaussian), and no privacy."""
+"""The interface of local randomizers; those of a value: Warner's bit, geometric and Gaussian noise, and no privacy."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from common.privacy.theorems.randomized_response import analytic_gaussian_sigma,
 
 
 class LocalRandomizer(RegisteredValue):
-    """How one agent answers: a randomized function of what a query says about its record, as a frozen value.
+    """A randomized function that an agent applies to the value of a query on its record, as a frozen value.
 
-    Queries say one of two things: a value in [0, 1] (:class:`Mechanism`), or an item of a public domain
+    A query's value is either a number in [0, 1] (:class:`Mechanism`), or an item of a public domain
     (:class:`common.local.mechanisms.frequency.FrequencyOracle`).
     """
 
     name: str
     for_real_people: ClassVar[bool] = True
-    """Whether its answers protect real people as sampled by a computer, not only as real numbers would."""
+    """Whether the guarantee holds for answers as a computer samples them, and not only for exact real numbers."""
 
     @property
     @abstractmethod
     def guarantee(self) -> tuple[float, float]:
-        """The (epsilon, delta) of one answer, for replacing the record; (inf, 1) if it gives none."""
+        """The (epsilon, delta) of one answer, for replacing the record; (inf, 1) if there is no privacy."""
 
     @abstractmethod
     def answer_kind(self, domain: int | None) -> AnswerKind:
-        """Return what one answer is, for items of a domain or (None) a value in [0, 1], or raise PolicyRefused."""
+        """Return the kind of an answer, for items of a domain or (None) a value in [0, 1], or raise PolicyRefused."""
 
     def affordable(self, left: tuple[float, float]) -> Self:
-        """Return the mechanism as an agent uses it that has so much (epsilon, delta) left; it may still cost more."""
+        """Return the variant for an agent with the (epsilon, delta) ``left``; it may still cost more than that."""
         return self
 
     def leaves(self, domain: int | None) -> str:
-        """Say in plain words what may leave a device in one answer, and with which probabilities."""
+        """Return, in plain words, what may leave a device in one answer, and with which probabilities."""
         kind = self.answer_kind(domain)
         known = {"bit": "One randomized bit", "real": "One randomized number"}
         return f"{known.get(str(kind), f'One of {kind} randomized symbols')}, drawn by the mechanism {self.name!r}."
 
 
-MIN_EPSILON = 1e-6  # below it a variance passes 1e12: an answer says nothing
+MIN_EPSILON = 1e-6  # below it a variance exceeds 1e12, so an answer has no use
 
 
 class PureMechanism(LocalRandomizer):
@@ -74,11 +74,11 @@ class Mechanism(LocalRandomizer):
     """A local randomizer for one value in [0, 1].
 
     Bounding the value (:mod:`common.local.queries`) and adding randomness (here) are two steps: every mechanism
-    clamps its input to [0, 1] and reads NaN as 0 before it randomizes, so its guarantee holds for any value
+    clamps its input to [0, 1] and treats NaN as 0 before it randomizes, so its guarantee holds for any value
     that a query computes.
     """
 
-    answers: ClassVar[Literal["bit", "real", "levels"]]  # what one answer is
+    answers: ClassVar[Literal["bit", "real", "levels"]]  # the kind of an answer
 
     def answer_kind(self, domain: int | None) -> AnswerKind:
         if domain is not None:
@@ -92,19 +92,19 @@ class Mechanism(LocalRandomizer):
         """Randomize each of n values in [0, 1] independently.
 
         Args:
-            values: Shape (n,): float64, or uint8 where the query's kind says that values are bits. Time depends on
-                which of the two it is, and on nothing else about the values.
+            values: Shape (n,): float64, or uint8 if the query's kind states that values are bits. The running time
+                depends on this type only, not on the values.
 
         Returns:
             Shape (n,): uint8 in {0, 1} where answers are bits, float64 where they are reals.
         """
 
     def unbias(self, answers: AnyArray) -> Floats:
-        """Map each answer to an unbiased estimate of its value, float64 (n,): here to itself."""
+        """Return an unbiased estimate of the value for each answer, float64 (n,): here the answer itself."""
         return np.asarray(answers, dtype=np.float64)
 
     def pooled(self, answers: AnyArray) -> tuple[Mechanism, AnyArray]:
-        """Return answers that count alike, and a mechanism that bounds their sum, where answers differ in precision."""
+        """Return a mechanism and answers of equal weight, whose sum it bounds, for answers that differ in precision."""
         return self, answers
 
     @abstractmethod
@@ -113,14 +113,14 @@ class Mechanism(LocalRandomizer):
 
     @abstractmethod
     def log_mgf(self, rate: float) -> float:
-        """Bound psi(rate) >= ln E exp(rate (A - v)) for the unbiased answer A of an agent drawn at random.
+        """Return a bound psi(rate) >= ln E exp(rate (A - v)) for the unbiased answer A of an agent drawn at random.
 
-        Here v is the population's mean value; the bound holds for every law of the values on [0, 1];
-        tests and intervals for v rest on it. Infinite where the moment does not exist.
+        Here v is the population's mean value. The bound holds for every distribution of the values on [0, 1]; tests
+        and intervals for v use it. It is infinite if the moment does not exist.
         """
 
 
-GRID = 1 << 53  # probabilities of bit mechanisms are whole multiples of 1/GRID: doubles and samplers hold them exactly
+GRID = 1 << 53  # probabilities of bit mechanisms are whole multiples of 1/GRID: exact as doubles and in samplers
 
 _BLOCK = 1 << 15
 
@@ -128,9 +128,9 @@ _BLOCK = 1 << 15
 class BitMechanism(Mechanism):
     """A mechanism whose answer is one bit: the randomly rounded value, reported truthfully with probability ``truth``.
 
-    A value v answers 1 with probability (1 - truth) + (2 truth - 1) v: rounding v to a bit at random and then
-    telling the truth about the bit with probability ``truth`` are one coin flip. Whatever v is, that
-    probability lies in [1 - truth, truth], in whole multiples of 1/2^53, so that the largest likelihood ratio
+    The answer for a value v is 1 with probability (1 - truth) + (2 truth - 1) v: one coin flip does both steps, to
+    round v to a bit at random and to report that bit truthfully with probability ``truth``. For every v, that
+    probability lies in [1 - truth, truth] and is a whole multiple of 1/2^53, so the largest likelihood ratio
     is truth/(1 - truth).
     """
 
@@ -149,7 +149,7 @@ class BitMechanism(Mechanism):
     @property
     @abstractmethod
     def truth(self) -> float:
-        """Probability p of telling the truth, 1/2 < p <= 1, a whole multiple of 1/2^53."""
+        """Probability p of a truthful answer, 1/2 < p <= 1, a whole multiple of 1/2^53."""
 
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Bits:
         if values.dtype == np.uint8:
@@ -179,7 +179,7 @@ class BitMechanism(Mechanism):
 
 
 def bounded(values: Floats | Bits) -> Floats:
-    """Clamp to [0, 1], reading NaN as 0 (a copy, float64)."""
+    """Return a float64 copy, clamped to [0, 1], with NaN as 0."""
     return np.fmin(np.fmax(np.asarray(values, dtype=np.float64), 0.0), 1.0)
 
 
@@ -193,9 +193,9 @@ AnyMechanism = Annotated[SerializeAsAny[LocalRandomizer], BeforeValidator(MECHAN
 class Warner(BitMechanism, PureMechanism):
     """Round the value to a bit at random, then tell the truth about it with p = e^eps/(1 + e^eps).
 
-    Both answers have probabilities in [1-p, p] whatever the value is, and p/(1-p) <= e^eps. There is no floating-point
-    gap in this: p is rounded down to a whole multiple of 1/2^53, and the coin is flipped with integers. A liar moves
-    the mean of n answers by at most 1/((2p-1) n).
+    Both answers have probabilities in [1-p, p] for every value, and p/(1-p) <= e^eps. This holds exactly in floating
+    point, too: p is rounded down to a whole multiple of 1/2^53, and the coin is flipped with integers. A dishonest
+    agent moves the mean of n answers by at most 1/((2p-1) n).
 
     The variance of an unbiased answer is p(1-p)/(2p-1)^2 given a bit, and at most 1/(4 (2p-1)^2) over all values: 4.17
     at epsilon = 1/2, where the paper's Gaussian has 79.5 (docs/corrections.md, "Agents"; Warner 1965).
@@ -229,34 +229,34 @@ class NoMechanism(BitMechanism):
 
 
 FLAT_BITS = 40
-LIMIT = 2.0 ** (FLAT_BITS - 1)  # to which what is released is cut
+LIMIT = 2.0 ** (FLAT_BITS - 1)  # released numbers are clipped to +-LIMIT
 _WORD = 1 << 64
 FLAT = Fraction(1, _WORD << FLAT_BITS)
-"""Probability of each number in the flat part, where a draw is flat with probability 2^-64."""
+"""Probability of each number in the flat part, if a draw is flat with probability 2^-64."""
 
 
 @MECHANISMS.register("laplace")
 class Laplace(Mechanism, PureMechanism):
     """Round the value to a bit at random, then add an integer Z, P(Z = z) = (1-q)/(1+q) q^|z|, q = e^-eps.
 
-    Textbook Laplace noise is not private as doubles compute it: the set of doubles it can reach depends on
-    the value, and one answer can reveal it (Mironov 2012). Here every value can give every integer; the
+    Textbook Laplace noise computed in doubles is not private: the set of reachable doubles depends on the
+    value, and one answer can reveal it (Mironov 2012). Here every value can give every integer; the
     ratio of two likelihoods is at most 1/q <= e^eps, pure epsilon-DP for replacing the record (Ghosh,
     Roughgarden and Sundararajan 2009). q is rounded up to a whole multiple of 1/2^53.
 
-    How Z is drawn, in a time that depends on epsilon alone: whether it is 0, its sign, and abs(Z) - 1 by its binary
-    digits, which are independent in a geometric law: digit j is 1 with odds q^(2^j). Chances are whole multiples of
-    2^-128, each rounded up as far as the ones before it require (:attr:`chances`), so that q P(z) <= P(z + 1) <= P(z)
-    holds exactly where digits reach. Where they end, P is so small that one draw in 2^64, which takes abs(Z) - 1
-    uniform below 2^40, lets the law go on, flat and without a jump. What is released is cut to +-:data:`LIMIT`, beyond
-    which more mass is left than in any cell of the flat part times e^eps/(e^eps - 1): so both neighbours' ends are
-    alike, too.
+    Z is drawn in a time that depends on epsilon only: whether it is 0, its sign, and the binary digits of abs(Z) - 1,
+    which are independent for a geometric distribution: digit j is 1 with odds q^(2^j). Probabilities are whole
+    multiples of 2^-128, each rounded up as the previous ones require (:attr:`chances`), so that
+    q P(z) <= P(z + 1) <= P(z) holds exactly within the range of the digits. At its end P is very small; there one draw
+    in 2^64, with abs(Z) - 1 uniform below 2^40, continues the distribution, flat and without a jump. Released numbers
+    are clipped to +-:data:`LIMIT`. The mass beyond it exceeds e^eps/(e^eps - 1) times any cell of the flat part, so the
+    likelihoods of the end points satisfy the same bound.
 
     The variance of an answer is 2 q/(1-q)^2 given a bit, a little below the 2/eps^2 of Laplace noise: 8.08 at
-    epsilon = 1/2 in the worst case, where the textbook has 8.25 and Warner's bit 4.17.
+    epsilon = 1/2 in the worst case, compared with 8.25 for Laplace noise and 4.17 for Warner's bit.
 
     Attributes:
-        epsilon: Privacy loss of one answer, in [0.001, 30]: beyond 30 no noise is left.
+        epsilon: Privacy loss of one answer, in [0.001, 30]: beyond 30 there is practically no noise.
     """
 
     name: Literal["laplace"] = "laplace"
@@ -280,7 +280,7 @@ class Laplace(Mechanism, PureMechanism):
 
     @property
     def one(self) -> int:
-        """The whole number that stands for certainty: 2^128, or more where a flat draw is rarer."""
+        """The whole number that represents probability 1: 2^128, or more if a flat draw is rarer."""
         return int(_WORD**self._words)
 
     @property
@@ -293,11 +293,11 @@ class Laplace(Mechanism, PureMechanism):
 
     @cached_property
     def chances(self) -> tuple[int, ...]:
-        """Chances in multiples of :attr:`one`: that Z is not 0, then those of the digits of abs(Z) - 1, lowest first.
+        """Probabilities times :attr:`one`: that Z is not 0, then that each digit of abs(Z) - 1 is 1, lowest first.
 
-        q P(g) <= P(g + 1) for the number g of the digits: where the lowest j digits of g are ones and digit j is 0, the
-        ratio of both is the odds of digit j over the product of the odds of those below. There are enough digits if
-        their greatest number is less likely than (1/q - 1) times a cell of the flat part; q P(0) <= P(1) by the first.
+        They satisfy q P(g) <= P(g + 1) for the number g of the digits: if the lowest j digits of g are ones and digit j
+        is 0, P(g + 1)/P(g) is the odds of digit j over the product of the odds of those below. The digits suffice if
+        their greatest number is at most (1/q - 1) times as likely as a flat cell; q P(0) <= P(1) by the first.
         """
         q, digits, product, none, all_ones = Fraction(self.ratio), [], Fraction(1), Fraction(1), Fraction(1)
         flat = self.flat_chance / (1 << FLAT_BITS)
@@ -312,7 +312,7 @@ class Laplace(Mechanism, PureMechanism):
 
     @cached_property
     def _parts(self) -> Words:
-        """The chances in words, the most significant first, shape (1 + digits, words)."""
+        """:attr:`chances` as 64-bit words, the most significant first, shape (1 + digits, words)."""
         places = range(64 * self._words - 64, -64, -64)
         return np.array([[chance >> place & _WORD - 1 for place in places] for chance in self.chances], dtype=np.uint64)
 
@@ -321,13 +321,13 @@ class Laplace(Mechanism, PureMechanism):
         return np.clip(rounded + self.noise(len(values), source), -LIMIT, LIMIT)
 
     def noise(self, count: int, source: RandomSource) -> Floats:
-        """Draw ``count`` independent Z, float64; an integer plus Z must be cut to +-:data:`LIMIT` for its release."""
+        """Draw ``count`` independent Z, float64; clip an integer plus Z to +-:data:`LIMIT` before its release."""
         sign = 1.0 - 2.0 * (source.words(count) & np.uint64(1))
         other = _coins(self._parts[:1], count, source)[0]
         return np.asarray(other * sign * (1.0 + self.successes(count, source)), dtype=np.float64)
 
     def successes(self, count: int, source: RandomSource) -> Floats:
-        """Draw ``count`` independent numbers of successes of coins with bias q before the first failure, by digits."""
+        """Draw ``count`` independent numbers of successes, with probability q each, before a failure, by digits."""
         number = np.zeros(count, dtype=np.float64)
         digits, step = self._parts[1:], max(1, _AT_ONCE // max(1, count))
         for first in range(0, len(digits), step):
@@ -344,16 +344,16 @@ class Laplace(Mechanism, PureMechanism):
     def log_mgf(self, rate: float) -> float:
         if abs(rate) >= -math.log(self.ratio):
             return math.inf
-        # (1 - q e^r)(1 - q e^-r) = (1-q)^2 (1 - x), x = 4 q sinh(r/2)^2/(1-q)^2: no cancelling near 0.
+        # (1 - q e^r)(1 - q e^-r) = (1-q)^2 (1 - x), x = 4 q sinh(r/2)^2/(1-q)^2: no cancellation near 0.
         x = 4.0 * self.ratio * math.sinh(rate / 2.0) ** 2 / (1.0 - self.ratio) ** 2
         return math.inf if x >= 1.0 else rate * rate / 8.0 - math.log1p(-x)
 
 
-_AT_ONCE = 1 << 12  # coins of several digits, or of one
+_AT_ONCE = 1 << 12  # coins flipped at a time, for several digits together if one digit has fewer
 
 
 def _coins(parts: Words, count: int, source: RandomSource) -> AnyArray:
-    """Flip ``count`` coins with each of k chances, given by their words, shape (k, words): shape (k, count)."""
+    """Flip ``count`` coins for each of k probabilities, given as words of shape (k, words); return shape (k, count)."""
     drawn = source.words(parts.size * count).reshape(*parts.shape, count)
     below = drawn[:, -1] < parts[:, -1, None]
     for place in reversed(range(parts.shape[1] - 1)):
@@ -367,12 +367,12 @@ class LocalGaussian(Mechanism):
     """Add N(0, sigma^2) to the value: what Kohen & Sheffet call randomized response (Algorithms 2 and 4).
 
     (epsilon, delta)-DP for replacing the record, sensitivity 1 (values in [0, 1]). ``calibration: paper``
-    has sigma^2 = 2 ln(2/delta)/epsilon^2 and is refused beyond epsilon = 1: its proof ends there, and it
+    has sigma^2 = 2 ln(2/delta)/epsilon^2 and is refused for epsilon > 1, which its proof does not cover; it
     fails first at 8.51, 8.99, 9.73, 10.54 for delta = 1e-3, 1e-4, 1e-6, 1e-9 (docs/corrections.md, K3).
-    ``calibration: analytic`` takes the least sigma there is (Balle and Wang 2018), for every epsilon.
+    ``calibration: analytic`` uses the least possible sigma (Balle and Wang 2018), for every epsilon.
 
-    The guarantee is that of real numbers; doubles only come near to it, and their low bits can betray the
-    value. So it serves simulated people, and a source of randomness for real ones is refused.
+    The guarantee holds for real numbers; doubles only approximate it, and their low bits can reveal the
+    value. So only simulated people may use it; a source of randomness for real people is refused.
 
     Attributes:
         epsilon, delta: Guarantee of one answer: 0.001 <= epsilon <= 700, 0 < delta < 1.

@@ -1,1 +1,1 @@
-"""Queries: bounded questions about one record, as data. One class a file; each is registered and contract-tested."""
+"""Queries: bounded questions about one record, as data. Each class is registered and contract-tested."""

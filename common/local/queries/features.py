@@ -1,4 +1,4 @@
-"""Queries about features: one, the item that they are the bits of, a bit of its code, a sum of products of them."""
+"""Queries about features: one feature, the item whose bits they are, a bit of its code, a sum of their products."""
 
 from abc import abstractmethod
 from functools import cached_property
@@ -70,12 +70,12 @@ class MomentQuery(Query):
 
     Moments 0..d-1 are the coordinates x_j, moments d..2d-1 are l x_j, moment 2d is l, moment 2d+1 is |x|^2. A moment m
     with bound M becomes (clip(m, -M, M) + M) / (2 M), so that an unbiased estimate v of the mean answer gives
-    (2 v - 1) M for the mean moment. |x|^2, which is never negative, becomes min(|x|^2 / norm^2, 1). Nothing in the
-    question depends on an answer: it can be asked of everybody at once.
+    (2 v - 1) M for the mean moment. |x|^2, which is never negative, becomes min(|x|^2 / norm^2, 1). The question does
+    not depend on any answer, so all agents can be asked at once.
 
     Attributes:
-        dimension: d, the features that are looked at.
-        bound, norm: Public bounds on |x_j| and on |x|; greater ones are clipped.
+        dimension: d, the number of features that are read.
+        bound, norm: Public bounds on |x_j| and on |x|; larger values are clipped.
     """
 
     kind: Literal["moment"] = "moment"
@@ -127,7 +127,7 @@ class GradientQuery(Query):
     The gradient is ``-l s (x, -1)`` with s = 1/(1 + e^{l (<w, x> - b)}): coordinates 0..d-1 belong to w,
     coordinate d to b. A coordinate g becomes (clip(g, -B, B) + B) / (2B), so that an unbiased estimate v of
     the mean answer gives (2v - 1) B for the mean coordinate. As slots do not depend on records, asking each
-    agent one coordinate of d + 1 is a random-coordinate descent that costs each agent one answer.
+    agent about one of the d + 1 coordinates is a random-coordinate descent that costs each agent one answer.
 
     Attributes:
         hypothesis: w and b.
@@ -169,11 +169,11 @@ class GradientQuery(Query):
 class ItemQuery(FrequencyQuery, BitsQuery):
     """My item, or a prefix of it: the question of frequency estimation.
 
-    With several ``prefixes`` slot s says its first ``prefixes[s mod their number]`` bits: a group of agents for each
-    length, in one question. Nothing in it depends on an answer.
+    With several ``prefixes``, slot s answers with the item's first ``prefixes[s mod their number]`` bits, so that one
+    question has a group of agents for each length. The question does not depend on any answer.
 
     Attributes:
-        prefixes: Lengths, each from 1 to ``bits``; by default the whole item alone.
+        prefixes: Lengths, each from 1 to ``bits``; by default only the length of the whole item.
     """
 
     kind: Literal["item"] = "item"
@@ -248,7 +248,7 @@ class ThresholdQuery(AlikeQuery, BitsQuery):
     """1 if my item is below a threshold, else 0: the question of a search for a quantile.
 
     Attributes:
-        below: From 1 to 2^bits - 1: of any other the answer is known beforehand.
+        below: From 1 to 2^bits - 1: for any other threshold, the answer would be known beforehand.
     """
 
     kind: Literal["threshold"] = "threshold"
@@ -272,10 +272,10 @@ class ThresholdQuery(AlikeQuery, BitsQuery):
 
 
 class CodedQuery(Query):
-    """One bit of the Hadamard code of an item: which one is public.
+    """A query for one bit of the Hadamard code of an item; which bit is public.
 
     Attributes:
-        public: Public randomness: with the slot it determines each agent's row. Any value is safe.
+        public: Public randomness: together with the slot, it determines each agent's row. Any value is safe.
     """
 
     public: Word = Field(ge=0, lt=1 << 63)
@@ -283,7 +283,7 @@ class CodedQuery(Query):
     @property
     @abstractmethod
     def code_bits(self) -> int:
-        """Length of an item's number."""
+        """Number of bits of an item's number."""
 
     def rows(self, slots: Indices) -> Indices:
         """Return each slot's row, below 2^code_bits."""
@@ -293,7 +293,7 @@ class CodedQuery(Query):
         return inner_products(items, self.rows(slots).astype(np.uint64))
 
 
-Questions = list[tuple[CodedQuery, Answers]]  # queries about a code, each with its answers
+Questions = list[tuple[CodedQuery, Answers]]  # coded queries, each with its answers
 
 
 @QUERIES.register("code")
@@ -301,14 +301,14 @@ class CodeQuery(CodedQuery):
     """<r, v> + s over F_2: v my item, r a public random row for my slot, s a bit of mine; 1/2 if I have no item.
 
     With randomized response this is Hadamard response (:mod:`common.local.mechanisms.frequency`) about items with a
-    sign. The mean of (-1)^{answer + <r, v>} over the agents is their share that holds v with sign +, less that with
-    sign -: one answer serves both signs, where an oracle for pairs (v, s) spends every other one on v alone.
+    sign. The mean of (-1)^{answer + <r, v>} over the agents is the share that holds v with sign +, minus the share with
+    sign -: one answer serves both signs, whereas in an oracle for pairs (v, s) every other answer is about v alone.
 
     Attributes:
         first: The feature that is the item's most significant bit.
-        bits: Length of the item, 1 to 63.
-        sign: The feature that is s; ``label``: 1 if the label is +1; None: 0.
-        present: The feature that is 1 if there is an item; None: there is one.
+        bits: Number of bits of the item, 1 to 63.
+        sign: The feature that is s; ``label``: s is 1 if the label is +1; None: s is 0.
+        present: The feature that is 1 if there is an item; None: every record has one.
     """
 
     kind: Literal["code"] = "code"
@@ -366,8 +366,8 @@ class CodeQuery(CodedQuery):
 class ScoreQuery(CodedQuery):
     """<r, v> over F_2: v the number of my item (:class:`~common.local.losses.ScoreCells`), r my slot's public row.
 
-    With randomized response this is Hadamard response: one bit an agent estimates the shares of all items at once, each
-    with a variance of at most 1/(n (2p-1)^2), however many there are.
+    With randomized response this is Hadamard response: one bit per agent estimates the shares of all items at once,
+    each with a variance of at most 1/(n (2p-1)^2), whatever their number is.
     """
 
     kind: Literal["score"] = "score"
@@ -404,9 +404,9 @@ Factor = Annotated[float, Field(ge=-1e6, le=1e6)]
 
 
 class Product(Value):
-    """``weight`` times the product of some features, and of the label (-1 or +1) where ``label`` says so.
+    """``weight`` times the product of some features and, if ``label`` is true, the label (-1 or +1).
 
-    A feature that is named twice is squared.
+    A feature that is listed twice is squared.
     """
 
     weight: Factor = 1.0
@@ -431,7 +431,7 @@ class Product(Value):
 class ExpressionQuery(AlikeQuery):
     """``offset`` and the sum of the terms, clipped to [0, 1]: a statistical query as data, no code.
 
-    Every function of five features in {0, 1} and the label is one: a sum of their 64 products.
+    It can express every function of five features in {0, 1} and the label, as a sum of their 64 products.
     """
 
     kind: Literal["expression"] = "expression"
@@ -471,7 +471,7 @@ class ExpressionQuery(AlikeQuery):
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         place = {feature: column for column, feature in enumerate(self._columns)}
         values: AnyArray = np.full(len(records), self.offset)
-        with np.errstate(over="ignore", invalid="ignore"):  # of huge features: infinite, or nothing
+        with np.errstate(over="ignore", invalid="ignore"):  # huge features give an infinity or NaN
             for term in self.terms:
                 product = np.full(len(records), term.weight)
                 for feature in term.features:

@@ -1,4 +1,4 @@
-"""What every query can do; losses of hypotheses; a question to agents, the answers of one batch."""
+"""The interface of queries; queries about losses of hypotheses; a question to agents, and the answers of a batch."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class Query(RegisteredValue):
 
     @property
     def domain(self) -> int | None:
-        """Number of items, of a query that says an item; None of one that says a value in [0, 1]."""
+        """Number of items, for a query that gives an item; None for one that gives a value in [0, 1]."""
         return None
 
     def asks(self, names: Names, slot: int) -> str:
-        """Return what is asked about the record of a person who is at a slot, in plain words: a clause."""
+        """Return the question to the person at a slot, in plain words, as a clause."""
         what = "a number from 0 to 1" if self.domain is None else f"one of {self.domain:,} values"
         return f"{what}, computed from {'your record' if self.columns is None else names.among(self.columns.tolist())}"
 
@@ -40,31 +40,31 @@ class Query(RegisteredValue):
 
     @property
     def columns(self) -> Indices | None:
-        """The features that it reads, of records that have very many; None: as many as it needs, from the first on."""
+        """The features that it reads, if these are few of very many; None: the first :attr:`min_features`."""
         return None
 
     def parts(self, slots: Indices) -> Indices:
-        """Return which part of the query each slot is asked, shape (n,): alike where the same is asked.
+        """Return the part of the query that each slot is asked, shape (n,): equal numbers for equal questions.
 
-        An agent's noise belongs to the part, so that another slot gives no second sample of the same answer.
-        By default every slot is asked something of its own.
+        An agent's noise is derived from the part, so that asking it at another slot gives no second sample of the same
+        answer. By default every slot is asked a question of its own.
         """
         return slots
 
     @property
     def alike(self) -> bool:
-        """Whether every slot is asked the same: only then may a question go to more agents than can be listed."""
+        """Whether every slot is asked the same; only such a question may go to more agents than can be listed."""
         return False
 
     @abstractmethod
     def evaluate(self, records: Records, slots: Indices) -> Floats | Words:
-        """Evaluate on each of n records, of which the features are :attr:`columns`, if there are such.
+        """Evaluate the query on each of n records, whose features are only :attr:`columns` if that is not None.
 
         Args:
-            slots: Shape (n,): each agent's public position in its batch, on which what is asked may depend.
+            slots: Shape (n,): each agent's public position in its batch; the question may depend on it.
 
         Returns:
-            Shape (n,): float64, or uint64 items. Agents clamp them and treat NaN as 0: a query need not be trusted.
+            Shape (n,): float64, or uint64 items. Agents clamp them and treat NaN as 0, so a query need not be trusted.
         """
 
 
@@ -93,8 +93,8 @@ class FrequencyQuery(Query):
     """A map from one record to an item of a public domain.
 
     Attributes:
-        public: Public randomness of the question: with the slot it determines each agent's public word, for the
-            frequency oracles that need one (:mod:`common.local.mechanisms.frequency`). Any value is safe.
+        public: Public randomness of the question: together with the slot, it determines each agent's public word,
+            which some frequency oracles need (:mod:`common.local.mechanisms.frequency`). Any value is safe.
     """
 
     public: Word = Field(default=0, ge=0, lt=1 << 63)
@@ -109,11 +109,11 @@ class FrequencyQuery(Query):
 
 
 class BitsQuery(Query):
-    """A query about the integer that some features are the bits of, the item. Features above 0 are ones.
+    """A query about an item: the integer whose bits are some features. A feature above 0 is the bit 1.
 
     Attributes:
         first: The feature that is the most significant bit.
-        bits: Length of the item, 1 to 64.
+        bits: Number of bits of the item, 1 to 64.
     """
 
     first: int = Field(default=0, ge=0, le=1 << 20)
@@ -128,7 +128,7 @@ class BitsQuery(Query):
         return np.arange(self.first, self.first + self.bits)
 
     def conditions(self, names: Names, length: int | None = None) -> str:
-        """Return what the first so many bits say about a person, all by default."""
+        """Return, in words, the conditions that the item's first ``length`` bits (all by default) stand for."""
         return names.conditions(range(self.first, self.first + (self.bits if length is None else length)))
 
 
@@ -140,10 +140,10 @@ AnyQuery = Annotated[SerializeAsAny[Query], BeforeValidator(QUERIES.accept)]
 
 @dataclass(frozen=True)
 class AskAgents:
-    """Ask ``count`` agents a query; the reply is :class:`Answers`.
+    """The request to ask ``count`` agents a query; the reply is :class:`Answers`.
 
-    They are fresh ones, or those of the first question of the same ``group``, where each agent may answer several times
-    (agents.answers). ``again`` is the number of that first question, which the protocol's driver fills in.
+    The agents are new ones or, if each agent may answer several times (agents.answers), those of the first question of
+    the same ``group``. ``again`` is the number of that first question; the protocol's driver fills it in.
     """
 
     query: Query
@@ -157,7 +157,7 @@ class Answers:
     """The answers of one batch.
 
     Attributes:
-        asked: How many agents were asked (fewer than wanted when the pool is empty).
+        asked: Number of agents asked (fewer than wanted if the pool is empty).
         values, slots: The randomized answers that arrived in time, uint8 bits or float64; their positions, ascending.
     """
 
@@ -167,7 +167,7 @@ class Answers:
 
 
 class MassAnswers(Answers):
-    """The answers of very many: their positions are worked out from a mask (:mod:`common.local.packing`) over all."""
+    """The answers of very many agents: their positions are computed from a mask (:mod:`common.local.packing`)."""
 
     def __init__(self, asked: int, values: AnyArray, mask: NDArray[np.uint8]) -> None:
         for name, value in (("asked", asked), ("values", values), ("mask", mask)):
@@ -177,7 +177,7 @@ class MassAnswers(Answers):
 
     @property
     def slots(self) -> Indices:
-        """Their positions in the batch: eight bytes for each."""
+        """Their positions in the batch, eight bytes for each, computed at each access."""
         return np.flatnonzero(np.unpackbits(self.mask))
 
 
@@ -185,7 +185,7 @@ class MassAnswers(Answers):
 class LossQuery(HypothesisQuery):
     """L(h(x), l), in [0, 1], one of :data:`common.local.losses.Loss`: the test of Kohen & Sheffet's algorithms.
 
-    A convex loss is asked for as a part of its public ``bound``, and counts as that where it is above.
+    A convex loss is divided by its public ``bound``; a larger loss counts as the bound.
     """
 
     kind: Literal["loss"] = "loss"

@@ -1,4 +1,4 @@
-"""Queries about residuals: how far a probability, or a number that is predicted, is from a person's own."""
+"""Queries about residuals: the difference of a person's label or number from its predicted probability or value."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -24,19 +24,19 @@ _SCALED = "scaled to a number from 0 to 1"
 class ResidualQuery(HypothesisQuery):
     """(1 + f(x) (y - p(x))/m(x))/2: y is 1 for label +1, else 0, p(x) = 1/(1 + e^-(slope * score(x) + intercept)).
 
-    m is the greater of p and 1 - p, the farthest that y can be from p. f is 1; or 1 where the score, or <direction, x>,
-    is above ``center``, else -1. The mean of f (y - p)/m is 0 where p is right for T.
+    m is the greater of p and 1 - p, the largest possible distance of y from p. f is 1; or it is 1 where the score, or
+    <direction, x>, is above ``center``, else -1. The mean of f (y - p)/m is 0 if p is right for T.
 
-    *Theorem.* Let agents tell the mean of g(x) (y - p(x)), which lies in [-1, 1], by a bit each that is told as the
-    truth with a fixed probability. Where the odds of +1 are e^(t h(x)) times those of p, the information about t at t =
-    0, of each bit, is greatest for g = sign(h)/m. *Proof.* A bit is 1 with probability 1/2 + c E g (y - p), so its
-    variance at t = 0 is 1/4 whatever g is, and the derivative of its mean is c E g h p (1 - p). As y may be either
-    label, |g| is 1/m at most, and g h is greatest where g = sign(h)/m. QED. f = 1 tells the intercept so, and a sign
-    the slope, or what a direction adds.
+    *Theorem.* Let each agent answer about g(x) (y - p(x)), which lies in [-1, 1], with one bit that is truthful with a
+    fixed probability. If the odds of +1 are e^(t h(x)) times those of p, the Fisher information of each bit about t at
+    t = 0 is greatest for g = sign(h)/m. *Proof.* A bit is 1 with probability 1/2 + c E g (y - p), so its variance at
+    t = 0 is 1/4 for every g, and the derivative of its mean is c E g h p (1 - p). As y may be either label, |g| is at
+    most 1/m, and g h is greatest for g = sign(h)/m. QED. So f = 1 is best for the intercept, and a sign for the slope
+    or for the coefficient of a direction.
 
     Attributes:
-        center: None: f is 1.
-        direction: One number a feature, from the first on; None: f is made of the score.
+        center: Where f changes its sign; None: f is 1.
+        direction: One number per feature, from the first on; None: f depends on the score.
     """
 
     kind: Literal["residual"] = "residual"
@@ -84,7 +84,7 @@ class ResidualQuery(HypothesisQuery):
 
 
 def apart_from(chances: Floats, truth: AnyArray) -> Floats:
-    """Return (y - p)/max(p, 1 - p), in [-1, 1], for chances p and truths y in [0, 1] of shapes that go together."""
+    """Return (y - p)/max(p, 1 - p), in [-1, 1], for probabilities p and truths y in [0, 1], which are broadcast."""
     return np.asarray((truth - chances) / np.maximum(chances, 1.0 - chances))
 
 
@@ -92,10 +92,10 @@ def apart_from(chances: Floats, truth: AnyArray) -> Floats:
 class ResponseResidualQuery(HypothesisQuery):
     """(1 + f(x) clip((r - v(x))/reach, -1, 1))/2: r is the response and v the prediction, both in [0, 1].
 
-    f is 1, or the prediction in units of ``spread`` from ``center``, cut to [-1, 1]. Where no residual is beyond
-    ``reach``, the mean of f (r - v) is minus half the derivative of the squared loss in the offset of the predictions,
-    or about that in their slope: it is 0 where they are right for T. Elsewhere it is that of Huber's loss (1964), which
-    is linear beyond.
+    f is 1, or (v - center)/spread clipped to [-1, 1]. If no residual exceeds ``reach``, the mean of f (r - v) is minus
+    half the derivative of the squared loss with respect to the offset of the predictions, or approximately that with
+    respect to their slope: it is 0 if they are right for T. Otherwise the loss is Huber's (1964), which is linear
+    beyond ``reach``.
 
     Attributes:
         spread: Positive; None: f is 1.
@@ -138,13 +138,13 @@ _SOFTMAX: dict[str, Any] = {
 class ClassResidualQuery(HypothesisQuery):
     """(1 + v_y(x)/max_c |v_c(x)|)/2: y is the record's class, p the softmax of the scores, v_c = u_c - sum_k p_k u_k.
 
-    u_c is 1 for the classes that are ``chosen`` and 0 for others; where none is chosen, it is the score of c. A record
-    of no class, or several, or whose v are all 0, answers 1/2.
+    u_c is 1 for the ``chosen`` classes and 0 for others; if none is chosen, u_c is the score of c. The value is 1/2
+    for a record with no class or several, or whose v are all 0.
 
-    *Theorem.* Values are in [0, 1], and where the classes of those with features x have the probabilities p(x), their
-    mean is 1/2, whatever x are like. *Proof.* The mean of v_y given x is sum_k p_k v_k = 0. QED. In direction u it is
-    the derivative of the log likelihood, of each record in the largest units that its answer leaves
-    (:class:`ResidualQuery` has why).
+    *Theorem.* Values are in [0, 1], and if the class of a record with features x has the probabilities p(x), their mean
+    is 1/2, whatever the distribution of x is. *Proof.* The mean of v_y given x is sum_k p_k v_k = 0. QED. v_y is the
+    derivative of the record's log likelihood in direction u; dividing it by max_c |v_c| makes it as large as an answer
+    can be (:class:`ResidualQuery` explains why).
     """
 
     kind: Literal["class-residual"] = "class-residual"
@@ -183,7 +183,7 @@ class ClassResidualQuery(HypothesisQuery):
 
 
 def instruments(scores: Floats, chosen: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Return p and v/max |v| of a :class:`ClassResidualQuery`, both of shape (n, C), for scores of that shape."""
+    """Return p and v/max |v| as in :class:`ClassResidualQuery`, both of shape (n, C), for scores of that shape."""
     chances = softmax(scores)
     if chosen:
         moved = np.zeros_like(scores)
