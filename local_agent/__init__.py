@@ -1,1 +1,1 @@
-"""The local agent: one person, one record, at most one randomized answer; and a hosted population of many."""
+"""The local agent: one person, one record, randomized answers within a budget; and a hosted population of many."""

@@ -1,4 +1,4 @@
-"""From records to randomized answers: bound the value, then randomize it. Never lets an exception or NaN out."""
+"""From records to randomized answers: bound the value, then randomize it, without letting exceptions or NaN out."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from common.numerics.randomness import RandomSource
 if TYPE_CHECKING:
     from common.data.population import RecordSource
 
-CONSTANT = 0  # what a value or an item becomes that cannot be computed; randomized and sent like any other
+CONSTANT = 0  # replaces a value or an item that cannot be computed; it is randomized and sent like any other
 
 
 def evaluate(query: Query, records: Records, slots: Indices) -> AnyArray:
-    """Evaluate a query on records, clamped to [0, 1] or its domain; whatever goes wrong becomes :data:`CONSTANT`.
+    """Evaluate a query on records, clamped to [0, 1] or its domain; a failure gives :data:`CONSTANT`.
 
-    Records have the query's columns alone. Those that cannot be evaluated together are evaluated one by one.
+    Records have only the query's columns. If they cannot be evaluated together, they are evaluated one by one.
     """
     wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
     try:
         with np.errstate(all="ignore"):
             values = np.asarray(query.evaluate(records, slots)).astype(wanted, casting="same_kind", copy=False)
-    except Exception:  # noqa: BLE001 - whether the query fails may depend on the record: nobody may see that it did
+    except Exception:  # noqa: BLE001 - whether the query fails may depend on the record, so it must not be visible
         values = np.empty(0, dtype=wanted)
     if values.shape != (len(records),):
         if len(records) == 1:
@@ -49,7 +49,7 @@ def evaluate(query: Query, records: Records, slots: Indices) -> AnyArray:
 def randomize(
     query: Query, values: AnyArray, mechanism: LocalRandomizer, slots: Indices, source: RandomSource
 ) -> AnyArray:
-    """Randomize many bounded values, or items, with a mechanism that can (see :meth:`LocalRandomizer.answer_kind`)."""
+    """Randomize bounded values, or items, with a mechanism for that kind (see :meth:`LocalRandomizer.answer_kind`)."""
     if isinstance(query, FrequencyQuery) and isinstance(mechanism, FrequencyOracle):
         return mechanism.randomize(values, query.domain, public_words(query.public, slots), source)
     if isinstance(query, FrequencyQuery) or not isinstance(mechanism, Mechanism):
@@ -58,32 +58,32 @@ def randomize(
 
 
 def noise_for(what: str, part: int, person: str | int, secret: RandomSource) -> RandomSource:
-    """Return the randomness of a person's answer: a function of a durable secret and of what is asked, and of no run.
+    """Return the randomness of a person's answer, a function of a durable secret and the question, but not of the run.
 
     So copies of the state give the same answer to a question, not independent ones.
 
-    ``what`` is :func:`question_digest`, ``part`` that of the query which the person's slot is asked, and ``person`` who
-    answers, with their record where it may change: with the same noise two answers would show whether records differ.
+    ``what`` is :func:`question_digest`, ``part`` the part of the query that the person's slot is asked, and ``person``
+    the person, with the record if it may change: with equal noise, two answers would show whether records differ.
     """
     return secret.derive("answer", what, part, person)
 
 
 def question_digest(query: Query, mechanism: LocalRandomizer) -> str:
-    """Return the digest of a query and of how it is answered."""
+    """Return the digest of a query and the mechanism that randomizes its answers."""
     return canonical.digest([query.wire(), mechanism.wire()])
 
 
 Block = tuple[Indices, Indices]  # some people, and their slots
 Values = Callable[[Query, "RecordSource", Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]
-"""Evaluates a query on blocks of people, and returns the slots and the values of each, in their order."""
+"""Evaluates a query on blocks of people, and yields the slots and the values of each block, in order."""
 BLOCK = 1 << 18  # people whose values are in memory at the same time
-CELLS = 1 << 18  # features of people who are drawn and evaluated together, in the cache of a core
+CELLS = 1 << 18  # features that are read and evaluated together, in the cache of a core
 
 
 def evaluate_people(query: Query, population: RecordSource, people: Indices, slots: Indices) -> AnyArray:
-    """Do :func:`evaluate` for some people of a record source; a record that cannot be read cannot be evaluated.
+    """Apply :func:`evaluate` to some people of a record source; a record that cannot be read gives :data:`CONSTANT`.
 
-    Each core reads and evaluates a few people after the other: no more records than these are in memory.
+    Each core reads and evaluates a few people at a time; no other records are in memory.
     """
     read = population.dimension if query.columns is None else len(query.columns)
     most = max(1, CELLS // max(1, read))
@@ -96,7 +96,7 @@ def _evaluate_some(query: Query, population: RecordSource, people: Indices, slot
     wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
     try:
         records = population.records(people, query.columns)
-    except Exception:  # noqa: BLE001 - nobody may see that it failed: not by silence, and not by a reason given
+    except Exception:  # noqa: BLE001 - a failure must not be visible, neither by silence nor by a reason
         if len(people) == 1:
             return np.array([CONSTANT], dtype=wanted)
         each = [_evaluate_some(query, population, people[i : i + 1], slots[i : i + 1]) for i in range(len(people))]
@@ -105,7 +105,7 @@ def _evaluate_some(query: Query, population: RecordSource, people: Indices, slot
 
 
 def evaluated(query: Query, population: RecordSource, blocks: Iterator[Block]) -> Iterator[tuple[Indices, AnyArray]]:
-    """Evaluate a query on blocks of people, here and one after the other; return the slots and values of each."""
+    """Evaluate a query on blocks of people, in this process and in order; yield the slots and values of each."""
     for people, slots in blocks:
         yield slots, evaluate_people(query, population, people, slots)
 
@@ -121,8 +121,8 @@ def answer_together(
 ) -> AnyArray:
     """Return the randomized answers of some people of a record source, in their order, :data:`BLOCK` records at a time.
 
-    The randomness is keyed by who answers what, and by no key or run: a seeded run is the same in every deployment.
-    Real people have noise of their own for each question (:func:`noise_for`), whoever is asked beside them.
+    The randomness depends on the people, slots and question, not on keys or the run, so a seeded run is the same in
+    every deployment. Each real person has separate noise for each question (:func:`noise_for`), whoever else is asked.
     """
     asked = hashlib.sha256(np.ascontiguousarray(people).data)
     asked.update(np.ascontiguousarray(slots).data)
@@ -130,7 +130,7 @@ def answer_together(
     return _answers((query, mechanism, population), blocks, len(people), source, (asked.hexdigest(),), values)
 
 
-Asking = tuple[Query, LocalRandomizer, "RecordSource"]  # what is asked, how it is randomized, and of whom
+Asking = tuple[Query, LocalRandomizer, "RecordSource"]  # the query, its mechanism, and the people
 
 
 def _answers(
@@ -172,7 +172,7 @@ def _answer_each(asking: Asking, what: str, people: Indices, slots: Indices, sec
     return answers
 
 
-MASS_BLOCK = 1 << 15  # bytes of a mask whose people's records are in memory together: eight people a byte
+MASS_BLOCK = 1 << 15  # bytes of a mask whose people's records are in memory together: eight people per byte
 
 
 def answer_mass(
@@ -184,30 +184,30 @@ def answer_mass(
     source: RandomSource,
     values: Values = evaluated,
 ) -> AnyArray:
-    """Return the randomized answers of the people in a mask, in the order of their numbers; ``slot`` is the first's."""
+    """Return the randomized answers of the people in a mask, in the order of their numbers, from slot ``slot`` on."""
     labels = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest(), str(slot)
     return _answers((query, mechanism, population), blocks(mask, slot), count_ones(mask), source, labels, values)
 
 
 def blocks(mask: Mask, slot: int) -> Iterator[tuple[Indices, Indices]]:
-    """Go through the people in a mask, with their slots, of which ``slot`` is the first."""
+    """Yield the people in a mask with their slots, block by block; ``slot`` is the first slot."""
     for people in members(mask, MASS_BLOCK):
         yield people, np.arange(slot, slot + len(people))
         slot += len(people)
 
 
-MOST = 1 << 15  # people at once, at most: so many that a source draws coins for in one piece
+MOST = 1 << 15  # most people at a time: as many as a source draws coins for in one piece
 _AHEAD = 16
 
 
 class NotOneEach(Exception):
-    """Something else than one number a person was asked for: whoever asked must draw for each person alone."""
+    """The error that a draw is not one number per person: the caller must draw for each person separately."""
 
 
 class OwnNoise(RandomSource):
-    """A source of n numbers, of which number i comes from person i's own stream, as if they drew alone.
+    """A source of n numbers at a time, where number i comes from person i's own stream, as if drawn separately.
 
-    Other things than one number a person raise :class:`NotOneEach`; the streams are not used before.
+    Every other draw raises :class:`NotOneEach`.
     """
 
     def __init__(self, streams: Sequence[RandomSource]) -> None:

@@ -1,6 +1,6 @@
 """``local-agent``: one person's agent, or a hosted population of many.
 
-Each command imports what it needs itself: one person's agent is much lighter than a population.
+Each command imports its own modules, since one person's agent needs far fewer than a population.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Token = Annotated[
 
 @dataclass(frozen=True)
 class ConsentOptions:
-    """What a person agrees to, and how it is asked."""
+    """Options for the budget that a person agrees to, and for how consent is requested."""
 
     epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget, of all answers together.", min=0.0)] = 1.0
     once: Annotated[bool, typer.Option("--once", help="Stop after one answer; what is left can be spent later.")] = (
@@ -98,7 +98,7 @@ def answer_command(
     queries = chosen_queries(kinds.accept or (), kinds.refuse or ())
     person, names = read_record(record)
     state = shared.own_state(state)
-    # What has been agreed to and answered may be sent again.
+    # An answer that was agreed to may be sent again without a terminal.
     check_terminal(consent.yes or (state / ANSWERED).exists())
 
     asked = asking.referee if relay is None else f"{relay} (a relay stands there)"
@@ -125,7 +125,7 @@ def _answer_until_spent(host: Host, client: RefereeClient, agent: Agent, journal
             host, client, lambda: host.finished or (once and host.counts["answered"] > 0), journal.refused
         )
     except ConsentWithheld:
-        raise  # it is in the log
+        raise  # already in the log
     except TandemError as error:
         what = "stopped" if agent.unacknowledged is None else "not taken"
         journal.write(what, reason=error.problem, detail=error.detail)
@@ -266,9 +266,9 @@ def _read_fields(path: Path) -> dict[str, Any]:
 
 
 def read_record(path: Path) -> tuple[Records, Names | None]:
-    """Read one person's record, and what its numbers are, where "local-agent record" has written that.
+    """Read one person's record and, if "local-agent record" has written them, the names of its features and label.
 
-    BadData says why the file is none, never what it holds.
+    BadData states why the file cannot be used, never its contents.
     """
     import numpy as np
 
@@ -297,7 +297,7 @@ def read_record(path: Path) -> tuple[Records, Names | None]:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Who is asked about the receipts, and for how long."""
+    """Options for the referee and witness that are asked about receipts, and for the time limits."""
 
     referee: shared.Referee = "http://127.0.0.1:8000"
     witness: Annotated[
@@ -404,7 +404,7 @@ app.command("page")(cli_page.page_command)
 app.command("check-page")(cli_page.check_page_command)
 
 
-main = app  # of the entry point (tandem.commands)
+main = app  # for the entry point (tandem.commands)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The commands about a page: ``local-agent page`` writes one, and ``local-agent check-page`` compares one."""
+"""The commands about a page: ``local-agent page`` writes one, and ``local-agent check-page`` verifies one."""
 
 import math
 from contextlib import closing
@@ -16,7 +16,7 @@ from local_agent import cli_services as shared
 
 @dataclass(frozen=True)
 class PageOptions:
-    """What a page says and accepts, and who signs it."""
+    """Options for the contents of a page, the parties that it talks to, and its signing key."""
 
     epsilon: Annotated[
         float, typer.Option(help="Lifetime privacy budget that the page suggests, of all answers together.", min=0.0)

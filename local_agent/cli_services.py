@@ -1,4 +1,4 @@
-"""What several commands of an agent share: options, how a referee is dialled, and the loop of polls."""
+"""Shared parts of an agent's commands: options, connecting to a referee, and the polling loop."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from local_agent.host import Host
 
 
-_BETWEEN_POLLS = 0.02  # seconds between two polls, if the referee names no longer time
-_AFTER_ERROR = 0.5  # seconds to wait before asking a referee again whose question was refused
-_AT_MOST = 30.0  # seconds of that wait, which doubles as long as the same is said again
+_BETWEEN_POLLS = 0.02  # seconds between two polls, unless the referee asks for a longer pause
+_AFTER_ERROR = 0.5  # seconds to wait after an error before the next poll
+_AT_MOST = 30.0  # upper limit of that wait, which doubles while the same error repeats
 
 log = logging.getLogger("tandem.agent")
 
@@ -44,7 +44,7 @@ RelayOption = Annotated[
 
 @dataclass(frozen=True)
 class RefereeOptions:
-    """The referee: its address, its key, and how long it may be away."""
+    """Options for the referee: its address and its public key."""
 
     referee: Referee = "http://127.0.0.1:8000"
     referee_key: Annotated[
@@ -59,7 +59,7 @@ class RefereeOptions:
 
 @dataclass(frozen=True)
 class QuestionOptions:
-    """Which kinds of questions are accepted."""
+    """Options for the kinds of questions that are accepted."""
 
     accept: Annotated[
         list[str] | None,
@@ -71,16 +71,16 @@ class QuestionOptions:
 
 
 def own_state(given: Path | None, name: str = "agent") -> Path:
-    """Return a state directory: the given one, or the one of this name in the user's own."""
+    """Return a state directory: the given one, or the one called ``name`` in the user's state directory."""
     from common.core.durable import user_state
 
     return (given or user_state() / name).absolute()
 
 
 def dial(referee: str, relay: str | None, key: str | None, patience: float) -> RefereeClient:
-    """Return the referee as it is dialled: directly, or through a relay and in no other way.
+    """Return a client of the referee that connects directly or, if a relay is given, only through the relay.
 
-    A relay could name its own key as the referee's: without that a BadInput.
+    BadInput if there is a relay and no key: a relay could name its own key as the referee's.
     """
     from local_agent.client import RefereeClient, RelayedClient
 
@@ -92,10 +92,10 @@ def dial(referee: str, relay: str | None, key: str | None, patience: float) -> R
 
 
 def pin_key(state: Path, given: str | None, client: RefereeClient) -> str:
-    """Return the referee's key: the given one, the one written before, or at first contact, with a warning, that met.
+    """Pin the referee's key and return it: the given or stored one or, at first contact, the served one with a warning.
 
-    BadInput if the given one is no public key, or another one than was written before. Forged if the referee at the
-    address has another key: nothing that it says would be accepted.
+    BadInput if the given key is no public key, or differs from the stored one. Forged if the referee at the address
+    has another key: no message of it would be accepted.
     """
     from common.core.durable import claim
     from common.crypto.identity import check_public
@@ -116,7 +116,7 @@ def pin_key(state: Path, given: str | None, client: RefereeClient) -> str:
 
 
 def pinned_key(state: Path) -> str | None:
-    """Return the referee's key that a state directory is pinned to; None if there is none."""
+    """Return the referee's key that is pinned in a state directory; None if there is none."""
     from common.core.durable import claimed
 
     found = claimed(state / "referee").get("referee")
@@ -129,12 +129,12 @@ def answer_until(
     finished: Callable[[], bool],
     refused: Callable[[TandemError], None] = lambda error: None,
 ) -> None:
-    """Poll and answer until all is finished; what may pass is tried again, and each problem shown to ``refused``.
+    """Poll and answer until ``finished``; retry after transient errors, and pass each error to ``refused``.
 
-    What is refused again and again, as after a token was changed, is logged once and tried less and less often.
+    An error that repeats, as after a token was changed, is logged once, and the wait between retries grows.
 
-    TandemError: a copy of this folder is at work, an individual has declined, or the referee stayed away for as long as
-    the client is patient. OSError: an individual's answer cannot be stored.
+    TandemError if another copy of this folder is in use, an individual has declined, or the referee was unavailable for
+    as long as the client's patience. OSError if an individual's answer cannot be stored.
     """
     last, pause = "", _AFTER_ERROR
     while not finished():
@@ -142,20 +142,20 @@ def answer_until(
             busy = connection.step()
         except TandemError as error:
             refused(error)
-            ended = isinstance(error, (BrokenLedger, RolledBack))  # another copy of this folder is at work
-            # Of a host the ledgers and witnesses of its own may be what is away: they are asked again.
+            ended = isinstance(error, (BrokenLedger, RolledBack))  # another copy of this folder is in use
+            # For a host, its own ledgers and witnesses may be unavailable instead of the referee: retry these.
             away = connection.individual or time.monotonic() - connection.polled >= client.patience
             if ended or (error.status == 503 and away) or (connection.declined and connection.individual):
                 raise
-            again = error.words == last and not connection.declined  # each question is declined by itself
+            again = error.words == last and not connection.declined  # each declined question is logged
             last, pause = error.words, min(2.0 * pause, _AT_MOST) if again else _AFTER_ERROR
             if not again:
                 log.warning("%s: %s", error.title, error.words)
             time.sleep(pause)
         except OSError as error:
             if connection.individual:
-                raise  # the person is told, and starts it again
-            # A disk that is full or read-only comes back; what was not stored has not left.
+                raise  # the person sees the error and restarts
+            # A disk that is full or read-only may recover; an answer that was not stored was not sent.
             log.warning("nothing can be stored at present: %s", error)
             time.sleep(_AFTER_ERROR)
         else:
@@ -165,7 +165,7 @@ def answer_until(
 
 @dataclass(frozen=True)
 class PeopleOptions:
-    """The people that a host simulates or reads."""
+    """Options for the people that a host simulates or reads."""
 
     scenario: Annotated[
         str, typer.Argument(help="Shipped scenario or YAML file; its target section says who they are.")
@@ -182,7 +182,7 @@ class PeopleOptions:
 
 @dataclass(frozen=True)
 class HostStateOptions:
-    """What a host keeps, who vouches for it and watches it, and what it shows of itself."""
+    """Options for a host's state directory, grant, witnesses and metrics."""
 
     state: Annotated[
         Path | None,
@@ -251,7 +251,7 @@ def host_command(
             keep_grant(state, population.identity, place.grant, len(population))
         with closing(Host(population, client, key)) as connection:
             enrolled = connection.enrol(token)
-            # A referee that was put back may number them anew: this binds nothing, and says that they are enrolled.
+            # Not binding, since a referee that was restored may number them anew: it records that they are enrolled.
             make_folder(state / "enrolment")
             numbers = json.dumps({"agents": enrolled.agents, "first": enrolled.first})
             write_durably(state / "enrolment" / CLAIM, numbers.encode())

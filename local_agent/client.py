@@ -1,4 +1,4 @@
-"""The referee and the issuer over HTTP, as agents see them. They dial; nobody can dial them."""
+"""HTTP clients of the referee and the issuer. Agents open all connections and listen on no port."""
 
 import httpx
 
@@ -9,11 +9,11 @@ from common.log.receipts import Proof
 from common.net.client import ANSWER, Client, bearer, read_signed_reply
 from common.net.messages import MAX_LISTED
 
-MAX_PAUSE = 600.0  # seconds that an agent lets a referee wait before its next poll, at most
+MAX_PAUSE = 600.0  # seconds: the longest pause between two polls that an agent accepts
 
 
 class RefereeClient(Client):
-    """:class:`local_agent.host.RefereePort` over HTTP; ``pause``: seconds after which the next poll is wanted."""
+    """:class:`local_agent.host.RefereePort` over HTTP; ``pause``: seconds until the next poll, from the last reply."""
 
     party = "referee"
     insists = True
@@ -21,9 +21,9 @@ class RefereeClient(Client):
     pause = 0.0
 
     def key(self) -> str:
-        """Return the public key that the referee names (to be pinned): the first contact with it.
+        """Return the public key that the referee states, to be pinned, at the first contact.
 
-        VersionSkew if it speaks another version of the protocol; names both.
+        VersionSkew, which names both versions, if the referee has another version of the protocol.
         """
         response = self.request("GET", "/v1/referee")
         document = self.document_of(response)
@@ -50,7 +50,7 @@ class RefereeClient(Client):
         return self.signed("PUT", f"/v1/reports/{signed.message['report_id']}", signed)
 
     def report_packed(self, signed: Signed, body: bytes) -> Signed:
-        """Hand in a packed report: the signed header in one line, then the body; get the receipt."""
+        """Send a packed report, the signed header in one line and then the body; return the receipt."""
         return self.signed(
             "PUT",
             f"/v1/packed-reports/{signed.message['report_id']}",
@@ -59,18 +59,18 @@ class RefereeClient(Client):
         )
 
     def proof(self, signed: Signed) -> Proof:
-        """Return the proof that a report is in the transcript, for a request that its sender has signed."""
+        """Return the proof that a report is in the transcript, for a request signed by the report's sender."""
         return Proof.parse_signed(self.document("POST", "/v1/proofs", content=signed.raw()))
 
 
 class HostClient(RefereeClient):
-    """The same for a host, whom a question lists up to ``MAX_LISTED`` of its people, each by two words of 32 bits."""
+    """The client of a host, for which a question lists up to ``MAX_LISTED`` people with two 32-bit words each."""
 
     most = ANSWER + 11 * MAX_LISTED  # in base64 eight bytes take 10 2/3 characters
 
 
 class IssuerClient(Client):
-    """The issuer, as who was invited sees it: its public keys, and the blind signature for a token request."""
+    """The issuer for an invited person: its public keys, and the blind signature for a token request."""
 
     party = "issuer"
 
@@ -86,10 +86,9 @@ class IssuerClient(Client):
 
 
 class RelayedClient(RefereeClient):
-    """The same through a relay (RFC 9458): the referee does not learn from where, and the relay does not learn what.
+    """The client through a relay (RFC 9458): the referee does not learn the agent's address, nor the relay the content.
 
-    Nothing but the relay is dialled. The referee's pinned key cannot be learned through a relay, which could put its
-    own in the place.
+    It connects to the relay only. The referee's key must be pinned before, since a relay could substitute its own.
     """
 
     party = "referee behind the relay"

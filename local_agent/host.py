@@ -1,4 +1,4 @@
-"""Keep asking the referee for questions and answer them, for one agent or a hosted population."""
+"""Poll the referee for questions and answer them, for one agent or a hosted population."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:  # one person's agent loads no population
 
 log = logging.getLogger("tandem.agent")
 
-REMEMBERED = 8  # configurations of runs that are kept in memory; of others they are asked for anew
+REMEMBERED = 8  # configurations of runs that are kept in memory; others are requested again
 MIN_SECONDS = 1 / 16
-SECONDS_A_CHARACTER = 1e-6  # to parse a question, and to digest it
-SECONDS_A_PERSON = 1e-4  # to derive the key of a person's noise, and to draw it
-SECONDS_A_STEP = 2e-9  # to evaluate a character of the question for a person
+SECONDS_A_CHARACTER = 1e-6  # per character, to parse a question and compute its digest
+SECONDS_A_PERSON = 1e-4  # per person, to derive the key of the noise and to draw it
+SECONDS_A_STEP = 2e-9  # per character of the question and person, to evaluate it
 
 
 class Host:
-    """Connects an :class:`Agent`, or a population of many, with a referee.
+    """The connection of an :class:`Agent`, or of a hosted population, with a referee.
 
     Args:
         referee: The referee's pinned public key.
-        delay: Draws how many seconds to wait before an individual's answer leaves; never looks at the record.
-        schedule: With which clock answers of real people are held until a public time (:func:`public_seconds`).
-        consent: Asks an individual whether to answer a question that passed every check, given what is left of its
+        delay: Draws the seconds to wait before an individual's answer is sent; it does not depend on the record.
+        schedule: Holds answers of real people until a public time (:func:`public_seconds`), by its clock.
+        consent: Asks an individual whether to answer a question that passed every check, given the remaining
             lifetime epsilon; raises if not.
         taken: Called when the referee has acknowledged an individual's answer.
     """
@@ -60,15 +60,15 @@ class Host:
         self._consent = consent
         self._configurations: dict[str, Signed] = {}
         self._taken = taken
-        self._token: str | None = None  # with which it enrolled
-        self._due = False  # whether an individual has answered since
-        self.declined = False  # whether the last question was one that the agents' own rules forbid
-        self.counts: Counter[str] = Counter()  # questions answered, and those ``declined:REASON``
-        self.polled = time.monotonic()  # when the referee last answered a poll, or this host began
+        self._token: str | None = None  # the token of the enrolment
+        self._due = False  # whether an individual has answered since its enrolment
+        self.declined = False  # whether the agents' own policy refused the last question
+        self.counts: Counter[str] = Counter()  # questions ``answered``, and those ``declined:REASON``
+        self.polled = time.monotonic()  # when the referee last answered a poll, or this host started
 
     @property
     def finished(self) -> bool:
-        """Whether an individual has spent its lifetime budget, and all its reports have left."""
+        """Whether an individual has spent its lifetime budget, and has no report left to send."""
         return isinstance(self._answerer, Agent) and self._answerer.finished
 
     @property
@@ -83,7 +83,7 @@ class Host:
         self._answerer.close()
 
     def enrol(self, token: str) -> messages.Enrolled:
-        """Enrol; return the numbers that the agents got. An individual that was asked before may be asked once more."""
+        """Enrol, and return the agents' numbers. An individual that was asked before may be asked once more."""
         one, self._token = self._answerer, token
         signed = one.enrolment(again=one.answered > 0) if isinstance(one, Agent) else one.enrolment()
         reply = self._port.enrol(signed, token)
@@ -94,13 +94,13 @@ class Host:
         return enrolled
 
     def step(self) -> bool:
-        """Poll once and answer what is asked; tell whether there was a question.
+        """Poll once, answer the question if there is one, and return whether there was one.
 
-        Refused, Forged or BadMessage if the agents do not accept it: nothing was answered, and the referee told why.
+        Refused, Forged or BadMessage if the agents do not accept it: the referee gets the reason, and no answer.
         """
         self.declined = False
         if isinstance(self._answerer, Agent) and (report := self._answerer.unacknowledged) is not None:
-            # It answered, and then a crash or a referee that was away came between: the same report again.
+            # A crash or an unavailable referee came after the answer: send the same report again.
             self._hand_in(self._answerer, report)
             return True
         self._enrol_again()
@@ -108,7 +108,7 @@ class Host:
         if assignment is None:
             return False
         kind = messages.assignment_of(assignment.kind).KIND
-        verify(assignment, kind, self._referee, PINNED)  # before anything of it is used
+        verify(assignment, kind, self._referee, PINNED)  # before any part of it is used
         run = run_name(assignment.message.get("run"))
         with about_run(run):
             return self._take_up(assignment, run)
@@ -117,7 +117,7 @@ class Host:
         configuration = self._configurations.get(run)
         if configuration is None or configuration.digest != assignment.message.get("digest"):  # or of an earlier run
             configuration = self._port.configuration(run)
-            verify(configuration, messages.Configuration.KIND, self._referee, PINNED)  # what was changed is not kept
+            verify(configuration, messages.Configuration.KIND, self._referee, PINNED)  # before it is stored
             self._configurations[run] = configuration
             if len(self._configurations) > REMEMBERED:  # a referee may name any number of runs
                 del self._configurations[next(iter(self._configurations))]
@@ -126,9 +126,9 @@ class Host:
                 return False
             report = self._answer(assignment, configuration)
         except (BrokenLedger, RolledBack):
-            raise  # of this folder or its people's ledger, and no fault of the question: it is another copy's to answer
+            raise  # this folder, or its people's ledger, is an old copy: the question is for the other copy to answer
         except (Refused, BadInput, Forged) as error:
-            # One question that these people must not answer keeps nobody from the others.
+            # A question that these people must not answer does not prevent answers to others.
             self.declined = True
             self.counts[f"declined:{error.problem}"] += 1
             log.info("a question is declined: %s", error.problem)
@@ -149,7 +149,7 @@ class Host:
         signed = self._answerer.identity.sign(poll.KIND, poll.wire())
         try:
             found = self._port.poll(signed)
-        except NotFound:  # the referee was put back to before this enrolment
+        except NotFound:  # the referee was restored to a state before this enrolment
             if self._token is None:
                 raise
             log.warning("the referee does not know of this enrolment any more: it is repeated")
@@ -159,7 +159,7 @@ class Host:
         return found
 
     def _agreed(self, assignment: Signed, configuration: Signed) -> bool:
-        """Ask for consent, if somebody is to be asked; tell whether the question is still open then."""
+        """Ask an individual for consent, and return whether the question is still open afterwards."""
         if self._consent is None or not isinstance(self._answerer, Agent):
             return True
         self._consent(self._answerer.examine(assignment, configuration), self._answerer.left[0])
@@ -189,7 +189,7 @@ class Host:
             check_receipt(receipt, report, self._referee, PINNED)
         except TandemError as error:
             if error.status < 500 or isinstance(error, Forged):
-                agent.not_taken()  # it has left, and there is no other answer to this question
+                agent.not_taken()  # the answer was sent, and there is no other answer to this question
                 self._due = True
             raise
         agent.keep_receipt(receipt)
@@ -198,13 +198,13 @@ class Host:
         self._enrol_again()
 
     def _enrol_again(self) -> None:
-        """Enrol for later runs, unless the lifetime budget is spent; what did not arrive is sent at the next step."""
+        """Enrol for later runs, unless the lifetime budget is spent; if this fails, the next step repeats it."""
         if self._due and not self.finished and self._token is not None:
             self.enrol(self._token)
 
 
 def public_seconds(assignment: Signed) -> float:
-    """Return how long an answer takes at least, by what everybody knows: how many people are asked, and how much."""
+    """Return the least time in seconds for an answer, from public facts: number of people, length of the question."""
     people, query = assignment.message.get("people"), assignment.message.get("query")
     # A character of base64 holds six bits: six people of a mask, or 3/16 of a number.
     each = 6.0 if "slot" in assignment.message else 0.75 / 4.0
@@ -212,18 +212,18 @@ def public_seconds(assignment: Signed) -> float:
 
 
 def seconds_for(people: float, length: int) -> float:
-    """Return at least twice the time that so many people's answers to a question of so many characters take.
+    """Return at least twice the seconds that ``people`` answers to a question of ``length`` characters take.
 
-    That is measured, not proven (``python -m benchmarks.answer_times``). Where a machine takes longer, an answer takes
-    twice as long, or four times (:class:`~common.core.machine.Schedule`).
+    This is measured, not proven (``python -m benchmarks.answer_times``). If a machine takes longer, the answer is held
+    for twice this time, or four times (:class:`~common.core.machine.Schedule`).
     """
     return MIN_SECONDS + SECONDS_A_CHARACTER * length + people * (SECONDS_A_PERSON + SECONDS_A_STEP * length)
 
 
 class RefereePort(Protocol):
-    """The referee as agents see it. A client implements it over HTTP; the referee itself, in process.
+    """The interface of the referee to agents, implemented by an HTTP client, and by the referee itself in process.
 
-    The same enrolment or report again gets the same answer; what answers a report is the receipt.
+    A repeated enrolment or report gets the same reply; the reply to a report is its receipt.
     """
 
     def enrol(self, signed: Signed, token: str) -> Signed: ...

@@ -1,4 +1,4 @@
-"""What a host tells whoever watches this machine: on loopback alone, and only if it is asked to."""
+"""Metrics of a host for the monitoring of this machine: on loopback only, and only if a port is configured."""
 
 import threading
 import time
@@ -13,12 +13,12 @@ from common.net.monitoring import CONTENT_TYPE, Family, MetricSample, by_label, 
 from local_agent.host import Host
 
 LOOPBACK = "127.0.0.1"
-AT_ONCE = 32  # connections; further ones are closed: every user of this machine may open some
-MOMENT = 2.0  # seconds in which a client says something, or takes something
+AT_ONCE = 32  # connections; further ones are closed, since every user of this machine can open some
+MOMENT = 2.0  # timeout in seconds for a client to send or receive
 
 
 def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
-    """Return the metrics of a host; ``epsilon`` is what one answer costs: the most that anybody here has spent."""
+    """Return the metrics of a host; ``epsilon``, the cost of one answer, is shown as the most that anyone has spent."""
     counts, prefix = dict(host.counts), "declined:"
     declined = {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
     questions = [MetricSample(counts.get("answered", 0))]
@@ -55,7 +55,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None]:
-    """Answer GET /metrics on a port of loopback (BadInput: not to be had) while the block runs; None: nowhere."""
+    """Answer GET /metrics on a loopback port while the block runs (BadInput if it is not available); None: do not."""
     if port is None:
         yield None
         return
@@ -73,7 +73,7 @@ def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None
             self.wfile.write(body)
 
         def log_message(self, *arguments: object) -> None:
-            """Say nothing on standard error."""
+            """Write nothing to standard error."""
 
     try:
         server = _Server((LOOPBACK, port), Handler)

@@ -1,7 +1,7 @@
 """A page with which people answer in their browsers: a folder of static files, listed with their hashes and signed.
 
-The page is local_agent/web: the agent in JavaScript, and a form that is made from the scenario's table. Its one HTML
-file names the SHA-256 of every other file, which a browser compares; it holds what is public of the scenario.
+The page is made from local_agent/web: the agent in JavaScript, and a form for the columns of the scenario's table. Its
+HTML file contains the SHA-256 of every other file, which browsers verify, and the public settings of the scenario.
 """
 
 import base64
@@ -31,8 +31,8 @@ from common.scenario.loading import DescribedPeople
 
 WEB = resources.files(__name__.rpartition(".")[0]) / "web"
 FRAME, MANIFEST, STYLE = "index.html", "manifest.json", "page/style.css"
-FIRST, KINDS = "page/page.js", "questions.js"  # what a page begins with, and where families of kinds are listed
-# By party what a page has if it knows one: a module, and texts.
+FIRST, KINDS = "page/page.js", "questions.js"  # the module that starts, and the one that lists families of kinds
+# The module, and the texts, that a page contains only if it has the party.
 LATER = {"relay": "relay.js", "issuer": "credential.js", "witness": "witness.js"}
 TEXTS = {"relay": ("who_relay",), "issuer": ("who_issuer", "code", "code_note"), "witness": ("who_witness",)}
 RIGHT_TO_LEFT = {"ar", "ckb", "dv", "fa", "he", "ps", "sd", "ug", "ur", "yi"}  # languages
@@ -42,16 +42,16 @@ _IMPORT = re.compile(r"""^(?:import|export)\b[^;"]*?\bfrom "(\.{1,2}/[a-z/]+\.js
 # The tables of questions.js: queries, then mechanisms.
 _TABLES = re.compile(r"^const \w+ = registry\(.*? \{(.*?)\}\);$", re.MULTILINE | re.DOTALL)
 _FAMILY = re.compile(r"(\w+): (\[[^\]]*\])")
-_PIECE = r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)"  # of a template, up to its end, or to what is put into it
+_PIECE = r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)"  # of a template, up to its end or to the next expression in it
 _SKIPPED = re.compile(r"(?:\s|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)+")
 _TOKEN = re.compile(rf"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`{_PIECE}|[\w$]+|.", re.DOTALL)
 _REST = re.compile("}" + _PIECE, re.DOTALL)
 _PATTERN = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/")
-_BEFORE_PATTERN = {*"(,=:[!&|?{};>", "return"}  # what no division follows
+_BEFORE_PATTERN = {*"(,=:[!&|?{};>", "return"}  # tokens after which a slash is no division
 
 
 class Manifest(Value):
-    """What a page consists of: by their paths the SHA-256 of its files, hex; and whom it talks to."""
+    """The list of a page's files, as SHA-256 in hex by path, and of the parties that it talks to."""
 
     KIND: ClassVar[Literal["page"]] = "page"
 
@@ -65,16 +65,16 @@ class Manifest(Value):
 
 
 class PageServer(Client):
-    """Whoever serves a page, for who compares it with its manifest."""
+    """Client of the server of a page, to compare the page with its manifest."""
 
     party = "server of the page"
     most = _FILE.most
 
 
 def public_schema(table: TableSource) -> dict[str, Any]:
-    """Return what a table's description says of one person's fields, for local_agent/web/record.js.
+    """Return a table's description of one person's fields, for local_agent/web/record.js.
 
-    ``values`` are texts as they are listed, ``texts`` the canonical ones that mean them, where these are others.
+    ``values`` are texts as they are listed; ``texts`` are the canonical texts for them, if these differ.
     """
     layout = table.layout
 
@@ -114,13 +114,13 @@ def settings(
     queries: Collection[str],
     texts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what a page knows of its scenario's people, referee and policy: all of it is public.
+    """Return a page's settings: its scenario's people, the parties, and the policy; all of it is public.
 
-    ``referee`` and ``relay`` are addresses; where there is a relay, the referee is asked through it alone.
-    ``issuer`` is who vouches for people, an address and its public keys; ``witness`` the address of one that must have
-    seen the history in which a report is counted. ``epsilon`` is a lifetime budget, ``queries`` are the kinds of
-    questions that are accepted, by the scenario's mechanism alone, ``texts`` those of the page.
-    BadInput where a witness would be asked past a relay, or a page could not ask one of them.
+    ``referee`` and ``relay`` are addresses; if there is a relay, the page asks the referee only through it.
+    ``issuer`` is the address and public keys of the issuer that vouches for people; ``witness`` is the address of a
+    witness that must have seen the history in which a report is counted. ``epsilon`` is the lifetime budget,
+    ``queries`` the accepted kinds of questions (with the scenario's mechanism only), ``texts`` the texts of the page.
+    BadInput if both witness and relay are given, or browsers cannot connect to an address.
     """
     if relay and witness:
         raise BadInput("a page would ask --witness past --relay, from a person's address: give one of the two")
@@ -142,13 +142,13 @@ def settings(
 
 def _address(url: str) -> str:
     found = base_address(url)
-    if "[" in found:  # the grammar of a host in a Content-Security-Policy has no brackets, so browsers ask nobody there
+    if "[" in found:  # a host in a Content-Security-Policy cannot have brackets, so browsers would not connect
         raise BadInput(f"a page cannot ask {found}: browsers let no page name a number of IPv6; give a name for it")
     return found
 
 
 def read_texts(path: Path | None) -> dict[str, Any]:
-    """Return the texts of a page, with those of a file in their place; BadData if one is unknown or no text."""
+    """Return the texts of a page, replaced by those of a file, if given; BadData if one is unknown or not a text."""
     texts: dict[str, Any] = json.loads((WEB / "page" / "texts.json").read_text("utf-8"))
     if path is None:
         return texts
@@ -166,7 +166,7 @@ def read_texts(path: Path | None) -> dict[str, Any]:
 
 
 def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Signed:
-    """Write a page that knows :func:`settings`; return the list of its files, which ``identity`` has signed.
+    """Write a page with the given :func:`settings`; return the list of its files, signed by ``identity``.
 
     BadInput if the folder is neither new nor empty.
     """
@@ -174,7 +174,7 @@ def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Si
         raise BadInput(f"{folder} is there already: give --output a new folder, or empty that one")
     later = [*(path for party, path in LATER.items() if known[party]), *_families(known["policy"])]
     files = {name: plain_module((WEB / name).read_text("utf-8")) for name in _modules(FIRST, *later)}
-    # Loaded with the first one: a browser remembers that a later import broke off, and the person would be stuck.
+    # Loaded with the first module: browsers cache a dynamic import that failed, so that it could not be repeated.
     files[FIRST] = "".join(f'import"../{name}";' for name in later).encode() + files[FIRST]
     files[STYLE] = _plain_style((WEB / STYLE).read_text("utf-8"))
     files[FRAME] = _frame(files, known)
@@ -195,7 +195,7 @@ def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Si
 
 
 def plain_module(text: str) -> bytes:
-    """Return a module without comments, and without the spaces that separate nothing: what is left is what runs."""
+    """Return a module minified: without comments and unnecessary spaces."""
     kept, opened, at = [""], [""], 0
     while at < len(text):
         skipped = _SKIPPED.match(text, at)
@@ -210,10 +210,10 @@ def plain_module(text: str) -> bytes:
             break
         at, last, found = token.end(), kept[-1][-1:], token[0]
         if found == "}" and last in (";", ","):
-            kept.pop()  # nothing follows it
+            kept.pop()  # a semicolon or comma before a closing brace is unnecessary
         if found.endswith(("${", "{")):
             opened.append(found[-2:])
-        if skipped and last == "}":  # of a block, behind which a word begins: other statements end in a semicolon
+        if skipped and last == "}":  # it may end a block before a word; other statements end with a semicolon
             kept.append("\n" if "\n" in skipped[0] and not re.match(r"[\w$}]", found) else "")
         elif skipped and re.fullmatch(r"[\w$]{2}|\+\+|--", last + found[0]):
             kept.append(" ")
@@ -222,12 +222,12 @@ def plain_module(text: str) -> bytes:
 
 
 def _plain_style(text: str) -> bytes:
-    """Return a style sheet without the spaces that separate nothing."""
+    """Return a style sheet without unnecessary spaces."""
     return re.sub(r" ?([{};,]) ?", r"\1", re.sub(r"\s+", " ", text)).replace(": ", ":").replace(";}", "}").encode()
 
 
 def _families(policy: Mapping[str, Any]) -> list[str]:
-    """Return the modules of the kinds that a policy accepts: those that questions.js then loads."""
+    """Return the modules of the kinds that a policy accepts, which questions.js will load."""
     found = []
     for table, accepted in zip(
         _TABLES.findall((WEB / KINDS).read_text("utf-8")), ("queries", "mechanisms"), strict=True
@@ -240,7 +240,7 @@ def _families(policy: Mapping[str, Any]) -> list[str]:
 
 def _modules(*first: str) -> list[str]:
     found = list(first)
-    for name in found:  # which grows
+    for name in found:  # the list grows during the loop
         for other in _IMPORT.findall((WEB / name).read_text("utf-8")):
             path = other.removeprefix("../") if other.startswith("../") else str(Path(name).parent / other)
             if path not in found:
@@ -249,7 +249,7 @@ def _modules(*first: str) -> list[str]:
 
 
 def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
-    """Return the HTML: policy, hashes of the files, and what the page knows, as data that no browser runs."""
+    """Return the HTML: security policy, hashes of the files, and the settings, as data that browsers do not execute."""
     referee, issuer = known["relay"] or known["referee"]["url"], known["issuer"] and known["issuer"]["address"]
     dialled = filter(None, (referee, issuer, known["witness"]))
     before, _, rest = (WEB / "page" / FRAME).read_text("utf-8").partition("<script>")
@@ -278,29 +278,29 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
 
 
 def _pinned(content: bytes) -> str:
-    """Return the hash of what runs in a page, as a browser compares it."""
+    """Return the hash of a file in the form that browsers verify."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
 
 
 def _needed(known: Mapping[str, Any]) -> dict[str, Any]:
     unused = {name for party, names in TEXTS.items() if not known[party] for name in names}
-    unused.add("needs_scripts")  # the frame says it
+    unused.add("needs_scripts")  # it is in the frame
     texts = {name: text for name, text in known["texts"].items() if name not in unused}
     found = {name: value for name, value in known.items() if name != "title" and value is not None}
     return {**found, "texts": texts}
 
 
 def check_page(place: str, maker: str | None = None) -> tuple[Manifest, str]:
-    """Compare a page with its manifest; return that, and the key that signed it, which must be ``maker`` if given.
+    """Verify a page against its manifest; return that, and the key that signed it, which must be ``maker`` if given.
 
-    ``place`` is its folder, or the address at which it is served: only what is served to this process is seen there.
-    BadData if a file differs, is missing, or is not listed. Forged if the signature does not verify, or is another
-    one's.
+    ``place`` is its folder, or the address at which it is served; an address shows only what it serves to this process.
+    BadData if a file differs, is missing, or is not listed. Forged if the signature does not verify, or is by another
+    key.
     """
     if "://" in place:
         server = PageServer(place, patience=10.0)
         try:
-            # A browser opens the folder, which a server may answer otherwise than the file in it.
+            # A browser opens the folder's address, for which a server may reply with another file.
             return _checked(
                 lambda name: server.request("GET", "/" if name == FRAME else f"/{name}").content, place, maker
             )

@@ -1,4 +1,4 @@
-"""An agent's own rules. Nothing in a message can raise what they allow."""
+"""An agent's own policy. No message can extend what it allows."""
 
 import math
 from collections.abc import Collection
@@ -26,11 +26,11 @@ PINNED = (
 
 @dataclass(frozen=True)
 class CheckedQuestion:
-    """A question that passed every check: safe to evaluate on the record.
+    """A question that passed every check, so that it may be evaluated on the record.
 
-    ``digest`` is that of the assignment as it was signed, ``fingerprint`` that of the signed message.
-    ``names`` are those that the run's scenario gives, which were compared with the record's if these are ``own_names``;
-    ``purpose`` is its title.
+    ``digest`` is that of the assignment as it was signed, ``fingerprint`` that of the signed message. ``names`` come
+    from the run's scenario; ``own_names`` states whether they equal those of the record. ``purpose`` is the scenario's
+    title.
     """
 
     assignment: messages.AnyAssignment
@@ -48,16 +48,16 @@ class CheckedQuestion:
 
 
 def shipped_queries() -> frozenset[str]:
-    """Return the kinds of queries that come with Tandem: each is plain data. Those of plug-ins are not among them."""
+    """Return the kinds of queries that come with Tandem, without those of plug-ins; each is plain data."""
     return frozenset(QUERIES.shipped())
 
 
 def chosen_queries(
     accept: Collection[str], refuse: Collection[str], usual: frozenset[str] | None = None
 ) -> frozenset[str]:
-    """Return the kinds of queries that remain of the usual ones (by default :func:`shipped_queries`).
+    """Return the accepted kinds of queries: ``accept`` if not empty, else ``usual``, without those of ``refuse``.
 
-    Those of ``accept``, if any, without those of ``refuse``; BadInput, if a kind is unknown, or none remains.
+    ``usual`` is by default :func:`shipped_queries`. BadInput if a kind is unknown, or none remains.
     """
     known = QUERIES.names()
     for kind in (*accept, *refuse):
@@ -71,13 +71,13 @@ def chosen_queries(
 
 @dataclass(frozen=True)
 class PersonalPolicy:
-    """What an agent agrees to, fixed before any message arrives.
+    """The rules by which an agent accepts questions, fixed before any message arrives.
 
     Attributes:
-        epsilon, delta: Lifetime budget, of all answers together. Infinite epsilon: simulated people.
-        queries: Query kinds that are accepted: by default all that come with Tandem.
-        hypotheses: Kinds of hypotheses that are accepted: by default all but those that a foreign library would read.
-        simulated: Whether nobody is behind the records: then a mechanism may be one that protects no real person.
+        epsilon, delta: Lifetime budget of all answers together. Infinite epsilon: simulated people.
+        queries: Kinds of queries that are accepted: by default all that come with Tandem.
+        hypotheses: Kinds of hypotheses that are accepted: by default all except those that an external library parses.
+        simulated: Whether the people are simulated: then mechanisms that do not protect real people are accepted.
     """
 
     referee: str
@@ -88,7 +88,7 @@ class PersonalPolicy:
     simulated: bool = False
 
     def announced(self, dimension: int) -> messages.AgentPolicy:
-        """Return what a referee is told of these rules when the agent enrols; nothing in it depends on the record."""
+        """Return the part of these rules that is sent to the referee at enrolment; it does not depend on the record."""
         private = math.isfinite(self.epsilon)
         return messages.AgentPolicy(
             refuses=tuple(sorted(shipped_queries() - self.queries)),
@@ -98,7 +98,7 @@ class PersonalPolicy:
         )
 
     def check_cost(self, cost: tuple[float, float], left: tuple[float, float]) -> None:
-        """Raise PolicyRefused for an answer that costs more (epsilon, delta) than is left of the lifetime budget."""
+        """Raise PolicyRefused if an answer costs more (epsilon, delta) than is left of the lifetime budget."""
         if cost[0] > left[0] or (cost[1] > left[1] and math.isfinite(self.epsilon)):
             rest = "" if left == (self.epsilon, self.delta) else f", of which ({left[0]:g}, {left[1]:g}) is left"
             raise PolicyRefused(
@@ -114,17 +114,17 @@ class PersonalPolicy:
         names: Names | None = None,
         left: tuple[float, float] | None = None,
     ) -> CheckedQuestion:
-        """Check a question in full, before the record is touched.
+        """Validate a question in full, before the record is read.
 
         Forged if the pinned referee did not sign both. ConfigurationMismatch if the assignment belongs to another
         configuration. BadMessage if either is malformed: unknown kind or field, non-finite number, too large.
         PolicyRefused if the kind of query or hypothesis or the mechanism's cost is not accepted, the record has other
-        columns, or too few, or the mechanism cannot randomize what the query says.
+        columns, or too few, or the mechanism cannot randomize the query's values.
 
         Args:
-            dimension: Number of features that this agent's record has (public).
-            names: What these features are, where the record says it.
-            left: What is left of the lifetime budget; None: all of it.
+            dimension: Number of features of this agent's record (public).
+            names: Names of these features, if the record states them.
+            left: Remaining lifetime budget; None: all of it.
         """
         verify(configuration, messages.Configuration.KIND, self.referee, PINNED)
         agreed = _agreed(configuration.payload)
@@ -132,7 +132,7 @@ class PersonalPolicy:
         verify(assignment, form.KIND, self.referee, PINNED)
         message = assignment.content()
         for hypothesis in sorted(hypothesis_kinds(message.get("query")) - self.hypotheses):
-            # Before it is parsed: parsing is what this agent has not agreed to.
+            # Refuse before parsing: the agent has not agreed to parse this kind.
             raise PolicyRefused(
                 f"hypothesis kind {hypothesis!r} is not accepted; accepted: {', '.join(sorted(self.hypotheses))}"
             )
@@ -165,7 +165,7 @@ class PersonalPolicy:
 
 
 def own_slot(asked: messages.AnyAssignment) -> int:
-    """Return the slot of the one person whom an assignment to an individual names; BadMessage, if it is none."""
+    """Return the slot of the one person in an assignment to an individual; BadMessage if it is another assignment."""
     if isinstance(asked, messages.MassAssignment):
         raise BadMessage("an assignment to very many people is none for an individual agent")
     people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
@@ -174,7 +174,7 @@ def own_slot(asked: messages.AnyAssignment) -> int:
     return int(slots[0])
 
 
-@lru_cache(maxsize=8)  # every question of a run is under the same one
+@lru_cache(maxsize=8)  # all questions of a run have the same configuration
 def _agreed(configuration: bytes) -> messages.Configuration:
     return messages.Configuration.parse_signed(canonical.decode(configuration))
 
@@ -189,7 +189,7 @@ def _mechanism_in(configuration: bytes) -> LocalRandomizer:
 
 
 def names_in(scenario: dict[str, Any]) -> Names:
-    """Return the names that a scenario gives its people's records; none where they are no rows of a table."""
+    """Return the names that a scenario gives its people's records; :data:`UNNAMED` if they are no rows of a table."""
     target = scenario.get("target")
     table = target.get("table") if isinstance(target, dict) else None
     try:

@@ -1,1 +1,1 @@
-"""A hosted population: very many people in one process, each of whom answers at most once."""
+"""A hosted population: very many people in one process, each with a limited number of answers."""

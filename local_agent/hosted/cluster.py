@@ -1,8 +1,8 @@
-"""Simulated people's records drawn, and questions evaluated on them, in workers of a Ray cluster.
+"""Ray workers that draw simulated people's records and evaluate questions on them.
 
-What a worker does is a function of the seed, the person and the question, and the host randomizes what comes back in
-the order of the slots: the answers are those of one process, also when a worker dies and Ray repeats what it was at.
-Values that are not randomized travel through the cluster: it is for simulated people only.
+A worker's results are a function of the seed, the person and the question, and the host randomizes them in the order of
+the slots. So the answers equal those of one process, even if a worker dies and Ray repeats its task. Values that are
+not randomized yet travel through the cluster, so it is for simulated people only.
 """
 
 import os
@@ -24,13 +24,13 @@ try:
 except ImportError:  # an optional dependency
     raise BadInput("--workers needs Ray: install tandem-hybrid[ray], or host the people in this process") from None
 
-AHEAD = 2  # blocks for each worker that are under way, or wait to be randomized, at the same time
-PATIENCE = 10.0  # seconds in which a cluster must answer; Ray itself would wait for many minutes
+AHEAD = 2  # blocks per worker that are being evaluated, or wait to be randomized, at the same time
+PATIENCE = 10.0  # timeout for the connection to a cluster; Ray itself would wait for many minutes
 STORE = 256 << 20  # bytes of Ray's shared memory on this machine
 
 
 def over_workers(workers: int) -> Callable[[Query, RecordSource, Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]:
-    """Return what evaluates a question on blocks of people in so many workers, or raise BadInput."""
+    """Return a function that evaluates a question on blocks of people in that many workers, or raise BadInput."""
     _connect(workers)
     remote: Any = ray.remote(num_cpus=1, max_retries=3)(evaluate_people)
 

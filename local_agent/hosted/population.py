@@ -1,6 +1,6 @@
-"""A hosted population: very many people in one process, each answering as often as a scenario may ask.
+"""A hosted population: very many people in one process, each of whom answers as often as the scenario allows.
 
-Every person's answer is randomized on its own; only the work is shared. What was answered is on disk before it is sent.
+Every person's answer is randomized independently; only the work is shared. Answers are on disk before they are sent.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ if TYPE_CHECKING:
     from common.log.witness import Witness
 
 
-_FEW = 1 << 20  # people whose answers fit into any memory
-_COUNTED = 2  # bytes for each person: how often they answered, in all runs and in this one
+_FEW = 1 << 20  # number of people whose answers always fit into memory
+_COUNTED = 2  # bytes per person: how often they answered, in all runs and in this one
 
 
 class Population:
     """Hosted agents 0..size-1.
 
-    BadInput if another process works on the same folder. BrokenLedger if a witness has seen another history: the folder
-    is a copy. BadData if what it says of who was asked was damaged. BudgetExceeded if the people have spent their
+    BadInput if another process uses the same folder. BrokenLedger if a witness has seen another history: the folder
+    is a copy. BadData if the files of who was asked are damaged. BudgetExceeded if the people have spent their
     lifetime budget in other runs.
 
     Args:
-        source: Randomness of all answers, derived anew for each question: a crash's work is repeated bit for bit.
-        answers: How often each person may answer, in one run; in others it does not then.
+        source: Randomness of all answers, derived for each question, so that work after a crash is repeated exactly.
+        answers: How often each person may answer in one run; a person who has answered in another run may not.
         dropout: Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
-        values: How a question is evaluated on simulated people; by default here.
-        account: Where the people are charged before the first of them answers; None where nobody is charged.
-        witnesses: Who is shown each question before it is answered (:mod:`local_agent.hosted.questions`).
+        values: How a question is evaluated on simulated people; by default in this process.
+        account: Account that is charged for the people before the first of them answers; None if no one is charged.
+        witnesses: Services that are sent each question before it is answered (:mod:`local_agent.hosted.questions`).
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Population:
         self._folder = folder / "answered"
         make_folder(self._folder, mode=0o700)
         self._questions: questions.QuestionChain | None = None
-        self.spent: Spent | None = None  # what its people will have spent over all runs; None: not charged
+        self.spent: Spent | None = None  # budget that its people will have spent over all runs; None: not charged
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
             self._run, self._counts = "", questions.everybody_asked(self._folder, len(population), "")
@@ -108,7 +108,7 @@ class Population:
         self._lock.close()
 
     def settle(self, first: int) -> None:
-        """Take the place in the whole population that the referee gave: simulated people are numbered across hosts."""
+        """Set the number of the first person in the whole population: simulated people are numbered across hosts."""
         self._population = self._population.shifted(first)
         self._first = first
 
@@ -130,12 +130,12 @@ class Population:
         return self.identity.sign(message.KIND, message.wire())
 
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
-        """Answer for all people of an assignment, once, by a signed header and a packed body; idempotent.
+        """Answer for all people of an assignment, with a signed header and a packed body; idempotent.
 
-        AlreadyAnswered if one of the people was asked before. BadScenario if their answers do not fit into memory;
-        nothing was charged. BudgetExceeded or CannotWrite if the people cannot be charged. BrokenLedger if a witness
-        has seen another question instead: another copy of the folder is at work. Forged, BadMessage,
-        ConfigurationMismatch or PolicyRefused by the policy; no record is touched then.
+        AlreadyAnswered if a person has answered as often as allowed. BadScenario if their answers do not fit into
+        memory; nothing is charged then. BudgetExceeded or CannotWrite if the people cannot be charged. BrokenLedger if
+        a witness has seen another question instead: another copy of the folder is in use. Forged, BadMessage,
+        ConfigurationMismatch or PolicyRefused if the policy refuses; no record is read then.
         """
         question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
@@ -166,11 +166,11 @@ class Population:
             np.concatenate([*map(self._speaks, groups)]) if self._dropout else np.ones(len(answers), dtype=np.bool_)
         )
         signed, body = self._packed(question, speaks, answers)
-        # The people first: once their answers exist anywhere, they count.
+        # Store the people first: once their answers exist anywhere, they must be counted.
         try:
             questions.keep_asked(file, recorded)
         except BaseException:
-            self._run = ""  # who was asked may be on disk or not: it is read again
+            self._run = ""  # it is unknown whether they were stored: read the files again
             raise
         self._count(people, resumed)
         questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
@@ -206,14 +206,14 @@ class Population:
         return mask
 
     def _check_fresh(self, question: CheckedQuestion, people: People, own: Path, recorded: bytes) -> bool:
-        """Refuse people of whom some have answered as often as they may; show the question to the witnesses.
+        """Check that all people may answer, publish the question to the witnesses, and return whether it is resumed.
 
-        A crash may have cut off this question between recording the people and storing the report; no other one resumes
-        it. Return whether this does.
+        A question is resumed if a crash came after its people were stored and before its report was; no other question
+        does that. AlreadyAnswered if some people have answered as often as they may.
         """
         run = _run_of(question.assignment)
         if self._run != run:
-            known, self._run = self._counts if self._run else None, ""  # until it is read
+            known, self._run = self._counts if self._run else None, ""  # until the files are read
             self._counts = questions.everybody_asked(self._folder, len(self), run, known)
             self._run = run
         spent = count_spent(people, self._most, self._counts)
@@ -225,7 +225,7 @@ class Population:
         return resumed
 
     def _count(self, people: People, resumed: bool) -> None:
-        if resumed:  # whether they were counted before depends on where it was cut off: the disk knows
+        if resumed:  # they may have been counted before: read the files again
             self._counts = questions.everybody_asked(self._folder, len(self), self._run)
         else:
             count_asked(people, self._counts)
@@ -237,12 +237,12 @@ class Population:
 
 
 def _run_of(asked: messages.AnyAssignment) -> str:
-    """Return a run's name and configuration: another one of the same name, at another price, is another run."""
+    """Return a run's name and digest: a run with the same name and another configuration is another run."""
     return f"{asked.run}-{asked.digest[:16]}"
 
 
 def _check_room(people: People, question: CheckedQuestion) -> None:
-    """Refuse a question whose answers do not fit: once as drawn, packed, and in the report; and who speaks."""
+    """Check that the answers fit in memory three times (drawn, packed, in the report), with the mask of who answers."""
     asked = len(people) if people.dtype == np.int64 else packing.count_ones(people.view(np.uint8))
     if asked > _FEW:
         each = 3 * packing.answer_type(question.answer_kind).itemsize + 2
@@ -250,13 +250,13 @@ def _check_room(people: People, question: CheckedQuestion) -> None:
 
 
 Counts = Bits
-"""Shape (size, 2): of each person in all runs, and in this one. They lie where one look into memory finds both."""
+"""Shape (size, 2): how often each person was asked, in all runs and in this one; adjacent for one memory access."""
 People = Indices | Mask
-"""Who is asked: numbers, int64, shape (n,), or a bit for each person, uint8, shape (ceil(size / 8),)."""
+"""The people asked: numbers, int64, shape (n,), or a bit per person, uint8, shape (ceil(size / 8),)."""
 
 
 def count_spent(asked: People, most: int, counts: Counts) -> int:
-    """Return how many of the people asked may not answer again: ``most`` times in one run, and in no other."""
+    """Return how many of the people may not answer again: at most ``most`` times in this run, and in no other."""
     look = _masked_spent if asked.dtype == np.uint8 else _listed_spent
     return int(look(asked, most, _together(counts)))
 
@@ -273,13 +273,13 @@ _ONE = np.uint16(0x0101)
 
 
 def _together(counts: Counts) -> AnyArray:
-    """Return both counts of each person as one number, in which neither grows beyond its byte."""
+    """Return a view of both counts of each person as one 16-bit number; neither count exceeds its byte."""
     return counts.view(np.uint16).reshape(-1)
 
 
 @njit_inlined
 def _spent(both: Any, most: int) -> Any:
-    """Tell whether two counts differ, or are equal and at least ``most``: the order of the bytes does not matter."""
+    """Return whether two counts differ, or are equal and at least ``most``; the byte order does not matter."""
     lower = both & np.uint16(0xFF)
     return (lower >= most) | (both != lower * _ONE)
 
@@ -308,7 +308,7 @@ def _listed_added(asked: AnyArray, counts: AnyArray) -> None:
 
 @njit
 def _masked_added(asked: AnyArray, counts: Counts) -> None:
-    for person in range(len(counts)):  # byte by byte, which the compiler does for many together
+    for person in range(len(counts)):  # byte by byte, which the compiler vectorizes
         one = (asked[person >> 3] >> (7 - (person & 7))) & 1
         counts[person, 0] += one
         counts[person, 1] += one
@@ -327,14 +327,14 @@ def open_population(
 ) -> Population:
     """Return the hosted population of a resolved scenario.
 
-    BadInput if workers are wanted for real people, or these would be asked without any privacy. BadScenario if the
+    BadInput if workers are requested for real people, or real people would answer without privacy. BadScenario if the
     people's counts do not fit into memory.
 
     Args:
         folder: State directory; bound to the people and the seed at the first start.
-        seed: Of simulated people; None uses the one of the first start (0 then).
-        agents: How many to host; by default agents.count.
-        workers: Of a Ray cluster, which draw simulated people and evaluate questions on them; 0: this process does.
+        seed: Seed of simulated people; None uses that of the first start (0 at the first start).
+        agents: Number of people to host; by default agents.count.
+        workers: Number of Ray workers that draw simulated people and evaluate questions; 0: this process does it.
     """
     section, simulated = scenario.agents, scenario.people == "simulated"
     epsilon, delta = section.mechanism.guarantee
@@ -351,7 +351,7 @@ def open_population(
     claim_people(folder, population.fingerprint())
     account = None
     if charging.charges(scenario, "target"):
-        from common.lifetime.account import Account  # simulated people need neither tables nor a database
+        from common.lifetime.account import Account  # imported late: simulated people need no database
 
         account = Account(charging, scenario, "target")
         account.identify()

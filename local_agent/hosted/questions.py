@@ -1,6 +1,6 @@
-"""The questions that a host was asked: a chain whose head lies elsewhere too, so that a copy of its folder is refused.
+"""The questions that a host was asked, as a chain whose head is stored elsewhere, too: so copied folders are refused.
 
-Beside it lies what a question has left on disk: who was asked, and the report that left.
+This module also reads and writes the files of each question: who was asked, and the report that was sent.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 FOLDER = "questions"  # in the host's state directory
-ASKED = "asked"  # the kind of entry that holds the digest of a question and of whom it asks
+ASKED = "asked"  # the kind of entry with the digest of a question and of the people that it asks
 
 
 class QuestionChain:
     """The journal of one host's questions.
 
-    BrokenLedger if a witness has seen another history of this host: the folder is a copy, or was put back.
+    BrokenLedger if a witness has seen another history of this host: the folder is a copy, or was restored.
     PeerUnavailable if a witness does not answer.
 
     Args:
-        state: The host's state directory, held by this process.
-        witnesses: Where heads go: later starts must name them.
-        account: The host's people in the ledger of people, which is a witness as well; None where nobody is charged.
+        state: The host's state directory, locked by this process.
+        witnesses: Services that store the heads; later starts must name them, too.
+        account: The host's people in the ledger of people, which is a witness as well; None if no one is charged.
     """
 
     def __init__(self, state: Path, host: str, witnesses: Sequence[Witness], account: Account | None) -> None:
@@ -50,10 +50,10 @@ class QuestionChain:
             self._trusted(lambda: self._journal.add_witness(beside, opened=bool(self._asked)))
 
     def note(self, fingerprint: str) -> None:
-        """Have the witnesses see that a question is about to be answered; the same one again changes nothing.
+        """Publish to the witnesses that a question is about to be answered; idempotent.
 
-        BrokenLedger if a witness has seen another question instead: another copy of this folder is at work. CannotWrite
-        or PeerUnavailable if it cannot be stored, or a witness does not answer: to be called again.
+        BrokenLedger if a witness has seen another question instead: another copy of this folder is in use. CannotWrite
+        or PeerUnavailable if it cannot be stored, or a witness does not answer: then call it again.
         """
         if fingerprint not in self._asked:
             self._journal.append(ASKED, {"question": fingerprint})
@@ -71,17 +71,17 @@ class QuestionChain:
             ) from None
 
 
-PEOPLE, MASK, REPORT = ".people", ".mask", ".report"  # uint32 numbers, a bit each, header and packed answers
+PEOPLE, MASK, REPORT = ".people", ".mask", ".report"  # uint32 numbers; a bit per person; header and packed answers
 _DIGEST = 32
 
 
 def keep_asked(path: Path, content: bytes) -> None:
-    """Store durably who was asked."""
+    """Store durably who was asked, with a digest."""
     write_durably(path, content + hashlib.sha256(content).digest(), mode=0o600)
 
 
 def asked(path: Path) -> bytes:
-    """Return what :func:`keep_asked` has stored; BadData, if it was damaged."""
+    """Return the content that :func:`keep_asked` has stored; BadData if it is damaged."""
     stored = path.read_bytes()
     content, digest = stored[:-_DIGEST], stored[-_DIGEST:]
     if hashlib.sha256(content).digest() != digest:
@@ -90,10 +90,10 @@ def asked(path: Path) -> bytes:
 
 
 def everybody_asked(folder: Path, size: int, run: str, known: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
-    """Return how often each person was asked, in all runs and in one, shape (size, 2).
+    """Return how often each person was asked, in all runs and in the given run, shape (size, 2).
 
-    ``known`` are these counts for another run: the files of this one alone are read then, and the counts overwritten.
-    BadData says that a file was damaged, or one of a report is gone.
+    ``known`` are these counts for another run: then only the files of this run are read, and ``known`` is overwritten.
+    BadData if a file is damaged, or the file of who was asked for a report is missing.
     """
     found = np.zeros((size, 2), dtype=np.uint8) if known is None else known
     found[:, 1] = 0
@@ -130,7 +130,7 @@ def keep_report(path: Path, header: Signed, body: bytes) -> None:
 
 
 def report(path: Path, identity: Identity) -> tuple[Signed, bytes] | None:
-    """Return a stored report; None if there is none, or it was damaged: then it is to be made again."""
+    """Return a stored report; None if there is none, or it is damaged, so that it must be made again."""
     if not path.exists():
         return None
     line, _, body = path.read_bytes().partition(b"\n")

@@ -1,1 +1,1 @@
-"""One person's agent: their record, their consent, their policy's journal, and what they keep of what they sent."""
+"""One person's agent: record, consent, activity log, credential, and the receipts of what was sent."""

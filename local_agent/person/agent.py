@@ -1,4 +1,4 @@
-"""One person, one record, own policy, and answers until the lifetime budget is spent."""
+"""An individual agent: one person's record and policy, and answers until the lifetime budget is spent."""
 
 import hashlib
 import json
@@ -25,23 +25,22 @@ from local_agent.person.checking import store_receipt
 from local_agent.person.credential import held_credential
 from local_agent.policy import CheckedQuestion, PersonalPolicy, own_slot
 
-ANSWERED = "answered.json"  # file in the state directory: every answer, and what it cost
-SEAL = "sha256"  # key in that file: of all the rest
+ANSWERED = "answered.json"  # file in the state directory: every answer, and its cost
+SEAL = "sha256"  # key in that file: the digest of the rest
 
 
 class Agent:
     """An individual local agent.
 
-    What it spends is on disk, together with the randomized answer itself, *before* anything is sent: after a crash it
-    sends the same answer again or nothing, never a second sample. Its answers together are (sum epsilon_i,
-    sum delta_i)-differentially private in the record, for any behaviour of all others, also where each question is
-    chosen after all answers before it: basic composition, which is a valid filter for budgets that are chosen on the
-    way (Rogers, Roth, Ullman and Vadhan 2016). Sums are exact, and a question that would exceed the lifetime budget is
-    refused.
+    The cost and the randomized answer are on disk *before* anything is sent: after a crash it sends the same answer
+    again or nothing, never a second sample. All its answers together are (sum epsilon_i, sum delta_i)-differentially
+    private in the record, for any behaviour of all others, even if each question is chosen after all previous answers:
+    this is basic composition, which is a valid privacy filter for adaptively chosen budgets (Rogers, Roth, Ullman and
+    Vadhan 2016). Sums are exact, and a question that would exceed the lifetime budget is refused.
 
-    ``names`` say what the record's features and label are, where its file does: a run about other columns is refused.
-    BadData if it is not exactly one acceptable record, or what was answered cannot be read. BadInput if another process
-    works on the same folder.
+    ``names`` are those of the record's features and label, if its file states them: a run about other columns is
+    refused. BadData if there is not exactly one valid record, or the stored answers cannot be read. BadInput if another
+    process uses the same folder.
     """
 
     def __init__(self, record: Records, policy: PersonalPolicy, folder: Path, names: Names | None = None) -> None:
@@ -58,13 +57,13 @@ class Agent:
         except BaseException:
             self._lock.close()
             raise
-        self._settled = 0  # answers that this process has sent for good: acknowledged, or refused
+        self._settled = 0  # number of answers that need not be sent again: acknowledged or refused
 
     def close(self) -> None:
         self._lock.close()
 
     def enrolment(self, *, again: bool = False) -> Signed:
-        """Return what it enrols with; ``again``: it was asked, and would be asked once more."""
+        """Return the signed enrolment; ``again``: it has been asked before, and may be asked once more."""
         policy = replace(self._policy, epsilon=self.left[0], delta=self.left[1]).announced(self._record.dimension)
         credential, again = held_credential(self._folder), again and self.left[0] > 0.0
         message = messages.Enrolment(agents=1, credential=credential, policy=policy, again=again)
@@ -76,7 +75,7 @@ class Agent:
 
     @property
     def left(self) -> tuple[float, float]:
-        """What is left of the lifetime budget, (epsilon, delta), never rounded up; infinite for simulated people."""
+        """The remaining lifetime budget (epsilon, delta), never rounded up; infinite for simulated people."""
         return self._left("epsilon", self._policy.epsilon), self._left("delta", self._policy.delta)
 
     def _left(self, name: str, whole: float) -> float:
@@ -87,36 +86,36 @@ class Agent:
 
     @property
     def report(self) -> Signed | None:
-        """The newest report, if there is one: it may be sent again and again."""
+        """The newest report, if there is one; it may be sent repeatedly."""
         return Signed.parse(self._answers[-1]["report"]) if self._answers else None
 
     @property
     def unacknowledged(self) -> Signed | None:
-        """The newest report, until the referee acknowledges it to this process, or refuses it for good.
+        """The newest report, until the referee acknowledges it to this process or refuses it for good.
 
-        A process that was started again sends it again: the referee may have been put back to before it came.
+        After a restart the process sends it again, since the referee may have been restored to an earlier state.
         """
         return self.report if self._settled < self.answered else None
 
     @property
     def finished(self) -> bool:
-        """Whether the lifetime budget is spent, and every report has left."""
+        """Whether the lifetime budget is spent, and every report was acknowledged or refused."""
         return self.left[0] <= 0.0 and self.unacknowledged is None
 
     def keep_receipt(self, receipt: Signed) -> None:
         report = self.report
         if report is not None:
-            body = self._answers[-1].get("body", "")  # up to 0.3.0 it was not stored, and no referee of today takes it
+            body = self._answers[-1].get("body", "")  # not stored up to 0.3.0; no current referee accepts such a report
             store_receipt(self._folder, receipt, report, bytes.fromhex(body))
             self._settled = self.answered
 
     def not_taken(self) -> None:
-        """Note that the referee will never take the newest report: what it cost stays spent."""
+        """Note that the referee will never accept the newest report; its cost remains spent."""
         self._settled = self.answered
 
     @property
     def spent(self) -> str:
-        """What the answers have cost of the lifetime budget, and what is left, in words."""
+        """The cost of the last answer, and what is left of the lifetime budget, in words."""
         whole = self._policy.epsilon
         if not self._answers:
             return f"nothing is spent of the lifetime budget, epsilon {whole:g}"
@@ -127,12 +126,12 @@ class Agent:
 
     @property
     def sent(self) -> str:
-        """The newest answer: what the referee sees, and never the value that was randomized."""
+        """The newest randomized answer, which the referee sees; never the value that was randomized."""
         report = self.report
         return "nothing" if report is None else f"{report.message['answer']:g}"
 
     def examine(self, assignment: Signed, configuration: Signed) -> CheckedQuestion:
-        """Check a question in full, as :meth:`answer` does first; the record is not touched, nothing is spent."""
+        """Validate a question in full, as :meth:`answer` does first, without reading the record or spending budget."""
         question = self._policy.check(assignment, configuration, self._record.dimension, self._names, self.left)
         if self._known(question) is None:
             self._policy.check_cost(question.mechanism.guarantee, self.left)
@@ -144,17 +143,17 @@ class Agent:
         return next(map(Signed.parse, known), None)
 
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
-        """Answer a question; the same question again gets the same stored report, and costs nothing more.
+        """Answer a question; for a repeated question, return the stored report at no further cost.
 
-        Forged, BadMessage, ConfigurationMismatch or PolicyRefused by the policy, or if too little of the lifetime
-        budget is left; nothing is touched or spent then.
+        Forged, BadMessage, ConfigurationMismatch or PolicyRefused if the policy refuses, or the remaining lifetime
+        budget is too small; then the record is not read and nothing is spent.
         """
         question = self.examine(assignment, configuration)
         asked, slots = question.assignment, np.array([own_slot(question.assignment)])
         known = self._known(question)
         if known is not None:
             return known
-        # A function of the question: copies of this folder give the same answer, not independent ones.
+        # The noise is a function of the question: copies of this folder give the same answer, not independent ones.
         person = self._record.fingerprint()
         what, part = question_digest(question.query, question.mechanism), int(question.query.parts(slots)[0])
         source = noise_for(what, part, person, self._secret)
@@ -185,7 +184,7 @@ class Agent:
         return signed
 
     def _read(self) -> list[dict[str, Any]]:
-        """Return what was answered; releases up to 0.3.0 answered once, and up to 0.2.0 they did not seal it."""
+        """Return the stored answers; releases up to 0.3.0 stored one answer, and those up to 0.2.0 without a seal."""
         try:
             stored = dict(json.loads(self._path.read_bytes()))
             seal = stored.pop(SEAL, None)
@@ -205,5 +204,5 @@ class Agent:
 
 
 def _digest(stored: Any) -> str:
-    # Not of canonical JSON, which has no infinite epsilon.
+    # Not canonical JSON, which cannot encode an infinite epsilon.
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()

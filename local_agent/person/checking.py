@@ -1,8 +1,8 @@
-"""What an agent keeps of a referee's word, and whether what it has sent is in the transcript of its run.
+"""An agent's receipts and checkpoints, and the check that its reports are in the transcript of their run.
 
-It keeps receipts of its reports, and the newest checkpoint of a run that it was shown, one file each. A referee that
-shows no proof yet is believed for a limited time, by this device's clock, while no witness has seen the question as
-closed. What is shown must go on from what was shown before, and from what a witness has seen.
+The agent stores a receipt for each report, and the newest checkpoint that it has received of each run, one file each.
+A referee may show a proof late, up to a time limit by this device's clock, unless a witness has seen the question
+closed. Every checkpoint must extend the previous one, and the one that a witness has seen.
 """
 
 import hashlib
@@ -30,16 +30,16 @@ from common.log.witness import Witness
 from common.net.messages import Report
 
 FOLDER = "receipts"  # folder in the agent's state directory
-_LATEST = 1e11  # seconds since 1970, in the year 5138: no clock is later
+_LATEST = 1e11  # seconds since 1970 (the year 5138): a later time is invalid
 
 
 @dataclass(frozen=True)
 class HeldReceipt:
-    """A receipt and the report that it is for, as they were signed.
+    """A receipt and the report that it acknowledges, as they were signed.
 
     Attributes:
-        leaf: What stands for the report under its question's root, hex.
-        sent: When the receipt came first, by this device's clock, in seconds since 1970; by default now.
+        leaf: The report's leaf in the Merkle tree of its question, hex.
+        sent: When the receipt first arrived, by this device's clock, in seconds since 1970; by default now.
     """
 
     path: Path
@@ -58,27 +58,27 @@ class HeldReceipt:
 
 
 def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes) -> None:
-    """Store a receipt durably, for its owner alone, beside those of all other reports; ``body``: packed answers."""
+    """Store a receipt durably, readable by its owner only, beside those of other reports; ``body``: packed answers."""
     name = f"{file_name(report.message['run'])}-{report.message['question']}"
     path = folder / FOLDER / f"{name}.json"
     leaf, sent = leaf_of(report, body).hex(), time.time()
-    with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
-        if read_receipt(path).report != report:  # of an earlier run of the same name, or of another history of it
+    with suppress(BadData, NotFound):  # for a report that is sent again, the first time counts
+        if read_receipt(path).report != report:  # of an earlier run with the same name, or of another history of it
             path = path.with_name(f"{name}-{report.signature[:32]}.json")
         sent = read_receipt(path).sent
     what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
-    if not path.parent.is_dir():  # one that there is was synchronised when its state directory was taken
+    if not path.parent.is_dir():  # an existing one was synchronised when the state directory was locked
         make_folder(path.parent, mode=0o700)
     write_durably(path, json.dumps(what).encode(), mode=0o600)
 
 
 def leaf_of(report: Signed, body: bytes) -> bytes:
-    """Return what stands for a report under its question's root: the digest of its signature and packed answers."""
+    """Return a report's leaf in its question's Merkle tree: the digest of its signature and packed answers."""
     return hashlib.sha256(bytes.fromhex(report.signature) + body).digest()
 
 
 def held_receipts(folder: Path) -> Iterator[HeldReceipt]:
-    """Return all receipts of a state directory, by name; BadData, if there is none, or one cannot be read."""
+    """Yield all receipts of a state directory, by name; BadData if there is none, or one cannot be read."""
     place = folder / FOLDER
     paths = [place / name for name in files.names(place, ".json")] if place.is_dir() else []
     if not paths:
@@ -107,14 +107,14 @@ SEEN_FOLDER = "checkpoints"  # folder in the agent's state directory
 
 @dataclass(frozen=True)
 class SeenCheckpoint:
-    """The newest checkpoint of a run that a referee has shown, and the questions on which it has proven a report."""
+    """The newest checkpoint of a run that a referee has shown, and the questions for which it has proven a report."""
 
     kept: StoredCheckpoint
     questions: frozenset[int]
 
 
 def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
-    """Return what was shown of a run, None where nothing was; BadData, if the file was edited."""
+    """Return the stored checkpoint of a run, None if there is none; BadData if the file was edited."""
     found = _seen_path(folder, run)
     if not found.exists():
         return None
@@ -122,15 +122,15 @@ def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
         tree = canonical.decode(files.read(found, files.CHECKPOINT))
         kept = StoredCheckpoint.parse(tree["checkpoint"])
         questions = frozenset(int(number) for number in tree["questions"])
-        return SeenCheckpoint(kept, questions) if kept.verified().run == run else None  # where run and Run are one file
+        return SeenCheckpoint(kept, questions) if kept.verified().run == run else None  # run and Run may be one file
     except (ValueError, KeyError, TypeError, BadMessage, Forged):
         raise BadData(f"{found} is no checkpoint: it was edited, or is another file") from None
 
 
 def store_seen(folder: Path, run: str, what: SeenCheckpoint, *, other: bool = False) -> Path:
-    """Store durably what was shown of a run, for its owner alone; return the file.
+    """Store durably the checkpoint that was shown of a run, readable by its owner only; return the file.
 
-    If it does not go on from what was shown before (``other``), it is kept beside that, in a file of its own.
+    If it does not extend the previous one (``other``), it is stored beside that, in a separate file.
     """
     path = _seen_path(folder, run, ".other.json" if other else ".json")
     make_folder(path.parent, mode=0o700)
@@ -144,27 +144,27 @@ def _seen_path(folder: Path, run: str, ending: str = ".json") -> Path:
 
 
 INCLUDED, OPEN, UNSEEN, LEFT_OUT, OTHER = "included", "not shown yet", "not witnessed", "left out", "another history"
-WITHIN = 86_400.0  # seconds after which a referee must have shown a report that it has acknowledged
-SECONDS = 10.0  # what asking about one report may take beyond the patience with a referee that is away
+WITHIN = 86_400.0  # seconds within which a referee must show a report that it has acknowledged
+SECONDS = 10.0  # time limit per report, in addition to the patience with an unavailable referee
 
 
 class ProvingPort(Protocol):
-    """The referee, as far as it proves: it answers a signed :class:`~common.log.receipts.ProofRequest`."""
+    """The referee as a prover: it answers a signed :class:`~common.log.receipts.ProofRequest`."""
 
     def proof(self, signed: Signed) -> Proof: ...
 
 
 @dataclass(frozen=True)
 class ReportCheck:
-    """What became of one report.
+    """The result of the check of one report.
 
     Attributes:
-        status: ``included``; ``not shown yet``, where no proof is shown and the time is not over; ``not witnessed``,
-            where the witness has not seen what is shown, and the time is not over; ``left out``, where what is shown
-            does not hold the report as it was sent, is another history than the witness has seen, or was not shown in
-            time; ``another history``, where it does not go on from what the referee has shown before.
-        witnesses: Keys of the witnesses that know the transcript in which it is.
-        shown: What the referee has shown, to be kept for the next time; None where it has proven nothing.
+        status: ``included``; ``not shown yet``, if there is no proof and the time limit is not over; ``not witnessed``,
+            if the witness has not seen the shown transcript and the time limit is not over; ``left out``, if the shown
+            transcript does not contain the report as it was sent, is another history than the witness has seen, or was
+            not shown in time; ``another history``, if it does not extend what the referee has shown before.
+        witnesses: Keys of the witnesses that know the transcript that contains it.
+        shown: The checkpoint that the referee has shown, to be stored; None if it has proven nothing.
     """
 
     held: HeldReceipt
@@ -185,7 +185,7 @@ class ReportCheck:
 
 
 class Remembered:
-    """A witness that is asked once about each run."""
+    """A witness whose replies are cached, so that it is asked once about each run."""
 
     def __init__(self, witness: Witness) -> None:
         self.key = cache(witness.key)
@@ -193,7 +193,7 @@ class Remembered:
 
 
 def in_words(finding: ReportCheck, within: float) -> str:
-    """Return a finding in one line."""
+    """Return a finding as one line of text."""
     held = finding.held
     words = f"question {held.question} of run {held.run}: {finding.status} ({finding.why})"
     if finding.witnesses:
@@ -206,11 +206,11 @@ def in_words(finding: ReportCheck, within: float) -> str:
     return words
 
 
-_EXIT = {LEFT_OUT: 1, OTHER: 1, OPEN: 3, UNSEEN: 4, INCLUDED: 0}  # the worst first; docs/security.md says the promises
+_EXIT = {LEFT_OUT: 1, OTHER: 1, OPEN: 3, UNSEEN: 4, INCLUDED: 0}  # the worst first, as docs/security.md states
 
 
 def summary(found: Sequence[ReportCheck]) -> str:
-    """Return in one line what is wrong, or not shown yet, and what to do."""
+    """Return one line that states what is wrong or not shown yet, and what to do."""
     counts = Counter(finding.status for finding in found)
     named = ", ".join(f"{counts[status]} {status}" for status in _EXIT if counts[status] and status != INCLUDED)
     if exit_status(found) == 1:
@@ -221,7 +221,7 @@ def summary(found: Sequence[ReportCheck]) -> str:
 
 
 def exit_status(found: Sequence[ReportCheck]) -> int:
-    """Return the exit status of a check, by what became of all reports."""
+    """Return the exit status of a check: that of the worst finding."""
     statuses = {each.status for each in found}
     return next(status for name, status in _EXIT.items() if name in statuses)
 
@@ -237,16 +237,16 @@ def check(
     within: float = WITHIN,
     clock: Callable[[], float] = time.time,
 ) -> ReportCheck:
-    """Ask the witness once, then the referee at most twice, to prove that a report is in its transcript.
+    """Ask the witness once, then ask the referee at most twice to prove that a report is in its transcript.
 
-    Forged if the receipt itself is none of this referee, or the witness shows what it has not signed. PeerError if
-    referee or witness do not answer.
+    Forged if the receipt is not one of this referee, or the witness shows a checkpoint that it has not signed.
+    PeerError if referee or witness do not answer.
 
     Args:
         witness: A service that stores checkpoints of the run: the proof's transcript must extend the newest.
-        before: What the referee has shown of the run before: what it shows now must go on from there.
-        within: Seconds after the report was sent in which it must be shown, and witnessed if there is a witness.
-        clock: This device's, in seconds since 1970. One that is off by more than ``within`` ends the wait.
+        before: The checkpoint that the referee has shown of the run before: the new one must extend it.
+        within: Seconds after the report was sent within which it must be shown, and witnessed if there is a witness.
+        clock: This device's clock, in seconds since 1970. If it is off by more than ``within``, the time limit is over.
     """
     check_receipt(held.receipt, held.report, referee)
     newest = None if witness is None else _newest(held, witness, referee)
@@ -308,7 +308,7 @@ def _without(
 
 
 def _breaks(known: StoredCheckpoint, proof: Proof, referee: str, who: str) -> str:
-    """Return why a proof's checkpoint does not go on from an older one; nothing if it does."""
+    """Return why a proof's checkpoint does not extend an older one; an empty text if it does."""
     old, new = known.verified(referee), proof.kept.verified(referee)
     was = f"{who} {old.entries} entries that end in {old.hash[:12]}..., and the referee shows"
     if new.entries < old.entries:

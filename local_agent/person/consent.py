@@ -1,4 +1,4 @@
-"""What a person reads before their agent answers: who asks what, what could leave, what it costs, what is left."""
+"""A person's consent before their agent answers: who asks what, what could leave, what it costs, what is left."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from common.privacy.guarantee import best_guess, formula, in_words, of_agent
 from common.privacy.rounding import stated
 from local_agent.policy import CheckedQuestion, PersonalPolicy, own_slot
 
-PURPOSE = 200  # characters that are shown of a run's title
+PURPOSE = 200  # characters of a run's title that are shown
 
 
 @dataclass(frozen=True)
 class Consent:
-    """Shows a question that passed the agent's policy, asks whether to answer it, and writes both into the log."""
+    """A request for consent: it shows a question that passed the agent's policy, asks the person, and logs both."""
 
     address: str
     policy: PersonalPolicy
@@ -34,9 +34,9 @@ class Consent:
     agree: Callable[[], bool]
 
     def __call__(self, question: CheckedQuestion, left: float) -> None:
-        """Return if the person agrees; else ConsentWithheld: the record was not touched, and nothing is spent.
+        """Return if the person agrees; else raise ConsentWithheld, before the record is read or budget is spent.
 
-        ``left`` is what is left of the lifetime epsilon.
+        ``left`` is the remaining lifetime epsilon.
         """
         asked, (epsilon, delta) = question.assignment, question.mechanism.guarantee
         self.journal.write(
@@ -61,7 +61,7 @@ class Consent:
 
 
 def asked_of(question: CheckedQuestion) -> str:
-    """Return what a question asks of an individual, whose slot is the only one that it names."""
+    """Return, in words, what a question asks of an individual, whose slot is the only one in it."""
     return question.query.asks(question.names, own_slot(question.assignment))
 
 
@@ -74,7 +74,7 @@ def _origin(question: CheckedQuestion) -> str:
 
 
 def sections(question: CheckedQuestion, address: str, policy: PersonalPolicy, left: float) -> dict[str, str]:
-    """Return a question in plain words, for the person whom it is about: titles and texts."""
+    """Return a question in plain words for the person who is asked, as texts by their titles."""
     asked, mechanism = question.assignment, question.mechanism
     epsilon, delta = mechanism.guarantee
     promise, guess = of_agent(mechanism.guarantee), ""
@@ -101,7 +101,7 @@ def sections(question: CheckedQuestion, address: str, policy: PersonalPolicy, le
 
 
 def check_terminal(yes: bool) -> None:
-    """Raise BadInput where nobody can agree: there is no terminal, and no ``--yes``."""
+    """Raise BadInput if consent is impossible, since there is neither a terminal nor ``--yes``."""
     if not yes and not has_terminal():
         raise BadInput(
             "cannot ask for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
@@ -115,8 +115,8 @@ NAME = "log.jsonl"  # the file in the agent's state directory
 class ActivityLog:
     """An append-only file of JSON lines: a time in UTC, what happened, and facts about it.
 
-    A line is on disk when :meth:`write` returns, for its owner alone. It never holds the record or the value that was
-    computed from it; of an answer it holds what left the device.
+    A line is on disk, readable by its owner only, when :meth:`write` returns. It never contains the record or the value
+    computed from it, only the randomized answer that left the device.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -124,13 +124,13 @@ class ActivityLog:
         self._last: tuple[str, str] | None = None
 
     def write(self, event: str, **facts: Any) -> None:
-        """Append one line; who asks for consent goes no further if it cannot be stored (OSError)."""
+        """Append one line; OSError if it cannot be stored, which also ends a request for consent."""
         entry = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **facts}
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.fchmod(descriptor, 0o600)
             size = os.fstat(descriptor).st_size
-            # What a crash cut off stays a line of its own.
+            # A line that a crash cut off remains separate.
             cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             os.write(descriptor, b"\n" * cut + json.dumps(entry).encode() + b"\n")
             os.fsync(descriptor)
@@ -140,14 +140,14 @@ class ActivityLog:
             os.close(descriptor)
 
     def refused(self, error: TandemError) -> None:
-        """Note why a question was not answered; a referee that sends the same again and again fills no disk."""
+        """Log why a question was not answered; a repeated reason is logged once, so a referee cannot fill the disk."""
         if not isinstance(error, PeerError | ConsentWithheld) and self._last != (error.problem, error.detail):
             self.write("refused", reason=error.problem, detail=error.detail)
             self._last = error.problem, error.detail
 
 
 def entries(folder: Path) -> Iterator[dict[str, Any]]:
-    """Return what is in the log of a state directory (BadData: none), but a line that a crash cut off, oldest first."""
+    """Yield the log of a state directory, oldest first, without lines cut off by a crash; BadData if there is none."""
     try:
         lines = (folder / NAME).read_bytes().splitlines()
     except FileNotFoundError:
@@ -164,7 +164,7 @@ def entries(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def entry_in_words(entry: Mapping[str, Any]) -> str:
-    """Return an entry as one line: the time, what happened, and the facts by name."""
+    """Return an entry as one line of text: the time, what happened, and the facts by name."""
     rest = {name: value for name, value in entry.items() if name not in ("time", "event")}
     facts = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in rest.items())
     return plain(f"{entry.get('time', 'no time')}  {entry.get('event', 'unknown')!s:<13} {facts}".rstrip())

@@ -1,6 +1,6 @@
-"""A person's credential: asked of an issuer, blinded, and kept in the agent's state directory until it enrols.
+"""A person's credential: requested blinded from an issuer, and stored in the agent's state directory until it enrols.
 
-What is asked is on disk before it leaves, so that a reply that was lost is asked for again with the same request.
+The request is on disk before it is sent, so that it can be repeated unchanged if the reply was lost.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 _Kept = TypeVar("_Kept")
 
 CREDENTIAL, ASKED, GRANT = "credential.json", "credential-request.json", "grant.json"
-"""Files in the state directory: the credential, what was asked of the issuer for it, and a host's grant."""
+"""Files in the state directory: the credential, the request for it, and a host's grant."""
 
 
 def obtain(folder: Path, identity: Identity, issuer: IssuerClient, code: str, key: IssuerKey) -> Credential:
-    """Get a credential for an agent's key, and keep it.
+    """Obtain a credential for an agent's key, and store it.
 
-    ``key`` is the issuer's, as known from elsewhere: one that it has for this person alone would tell who they are.
-    BadData if there is a credential already. Forged if the issuer at hand has other keys, or has not signed what it was
-    asked. Unauthorized or Conflict as the issuer says.
+    ``key`` is the issuer's, from an independent source: a key used for this person alone would reveal who they are.
+    BadData if there is already a credential. Forged if this issuer has other keys, or its signature does not verify.
+    Unauthorized or Conflict if the issuer replies so.
     """
     if (folder / CREDENTIAL).exists():
-        _forget_request(folder)  # a crash may have left it
+        _forget_request(folder)  # a crash may have left the request
         raise BadData(f"{folder / CREDENTIAL} is a credential already: one is enough for a lifetime")
     if issuer.key() != key:
         raise Forged("the issuer there has other keys than those that were given: ask it nothing, and find out why")
@@ -49,7 +49,7 @@ def obtain(folder: Path, identity: Identity, issuer: IssuerClient, code: str, ke
 
 
 def _forget_request(folder: Path) -> None:
-    """Delete what was asked, durably: with what it was blinded by, an issuer could tell whose credential this is."""
+    """Delete the request durably: with its blinding factor, an issuer could tell whose credential this is."""
     if (folder / ASKED).exists():
         (folder / ASKED).unlink()
         sync_folder(folder)
@@ -71,7 +71,7 @@ def _asked(folder: Path, identity: Identity, key: IssuerKey) -> tuple[bytes, bli
 
 
 def held_credential(folder: Path) -> Credential | None:
-    """Return the credential in a state directory, None if there is none; BadData, if the file is none."""
+    """Return the credential in a state directory, None if there is none; BadData if the file cannot be parsed."""
     found = _held(folder / CREDENTIAL, Credential.parse, "credential")
     if found is not None:
         _forget_request(folder)
@@ -79,17 +79,17 @@ def held_credential(folder: Path) -> Credential | None:
 
 
 def keep_grant(folder: Path, identity: Identity, path: Path, people: int) -> None:
-    """Keep a grant that an issuer has given to a host; NotVouched, if it is not for this host and so many people."""
+    """Store an issuer's grant for a host; NotVouched if it is not for this host and number of people."""
     try:
         signed = Signed.parse(_read(path))
     except BadMessage:
         raise BadData(f"{path} is no grant: give the file that issuer grant printed") from None
-    granted(signed, identity.public, people)  # by whom it is signed is for the referee to judge
+    granted(signed, identity.public, people)  # the referee decides whether it trusts the signer
     write_durably(folder / GRANT, json.dumps(signed.wire()).encode(), mode=0o600)
 
 
 def held_grant(folder: Path) -> Signed | None:
-    """Return the grant in a state directory, None if there is none; BadData, if the file is none."""
+    """Return the grant in a state directory, None if there is none; BadData if the file cannot be parsed."""
     return _held(folder / GRANT, Signed.parse, "grant")
 
 
