@@ -1,1 +1,1 @@
-"""Where people's records come from: tables and distributions."""
+"""Sources of people's records: tables and simulated distributions."""

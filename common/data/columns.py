@@ -1,6 +1,6 @@
-"""Columns of tables as canonical texts (:mod:`common.data.spelling`), whatever library holds them, and of any type.
+"""Columns of tables, of any library and type, as canonical texts (:mod:`common.data.spelling`).
 
-Only who reads a table imports this: polars takes a tenth of a second to load.
+Only code that reads a table imports this module, since polars takes a tenth of a second to load.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ _SPELLED = (
     r"^(?:[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}[ T].*"
     r"|[0-9]{2}:[0-9]{2}:[0-9]{2}\..*|(?i:true|false))$"
 )
-"""Texts that may have another spelling."""
+"""Texts that may not be canonical."""
 _CANONICAL = (
     r"^(?:0|-?[1-9][0-9]{0,39}(?:\.[0-9]*[1-9])?|-?0\.0{0,20}[1-9](?:[0-9]*[1-9])?|true|false"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:(?:0[1-9]|[1-5][0-9]))$"
 )
-"""Texts that are canonical, at a glance; not all of them."""
-_DECIMAL = r"^-?[1-9][0-9]{0,39}\.[0-9]*$"  # numbers of which only zeros behind the point may be too many
+"""Texts that are certainly canonical; there are others."""
+_DECIMAL = r"^-?[1-9][0-9]{0,39}\.[0-9]*$"  # numbers that are canonical up to trailing zeros after the point
 _REMEDIES = {
     "durations": "convert it to a number, such as its seconds",
     "lists": "give each entry a column of its own",
@@ -36,8 +36,8 @@ _REMEDY = "convert it to numbers, texts, booleans or dates"
 def canonical_texts(column: Any, name: str = "") -> polars.Series:
     """Return the canonical texts of a column of polars, pandas or NumPy, shape (rows,), or of a sequence of values.
 
-    Null stands where a value is missing. Each text depends on its own value alone: not on the column's type, its other
-    values or the library that holds it. What has no text, such as a list, is a BadData that names column and type.
+    A missing value is null. Each text depends on its own value only, not on the column's type, its other values or the
+    library. A value without a text, such as a list, raises BadData, which names column and type.
     """
     texts = _texts(column if isinstance(column, polars.Series) else series_of(name, column), name).rename(name)
     texts = texts.str.strip_chars(SPACES)
@@ -45,7 +45,7 @@ def canonical_texts(column: Any, name: str = "") -> polars.Series:
 
 
 def _typed_text(value: Any, name: str) -> str:
-    """Return one value of a column as a text that writes it exactly; errors are those of :func:`canonical_texts`."""
+    """Return one value of a column as an exact text; raises as :func:`canonical_texts` does."""
     try:
         return plain_text(value)
     except NoText as error:
@@ -53,7 +53,7 @@ def _typed_text(value: Any, name: str) -> str:
 
 
 def _respelled(texts: polars.Series) -> polars.Series:
-    # Compiled code for most texts, Python for each odd one once.
+    # Compiled code handles most texts; Python handles each distinct remaining one once.
     odd = texts.str.contains(_SPELLED) & ~texts.str.contains(_CANONICAL)
     places = odd.fill_null(value=False).arg_true()
     if not len(places):
@@ -104,7 +104,7 @@ def series_of(name: str, column: Any) -> polars.Series:
         column = column.tolist()
     if isinstance(column, Sequence) and not isinstance(column, str | bytes):
         return _listed(name, column)
-    # An array of an extension type says what it holds only as objects.
+    # An array of an extension type has usable values only as objects.
     plain = isinstance(getattr(column, "dtype", None), np.dtype) or not hasattr(column, "astype")
     array = np.asarray(column if plain else column.astype(object))
     if array.ndim != 1:

@@ -1,6 +1,6 @@
-"""What a table's owner should know of it before a run: everything that its public description does not expect.
+"""Checks of a table for its owner before a run: everything that its public description does not expect.
 
-Counts are computed from people's records, and as private as these.
+Counts are computed from people's records, and are as private as these.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     import polars
 
 Severity = Literal["stops", "mistake", "note"]
-_EXAMPLES = 5  # lines that are named of each finding
+_EXAMPLES = 5  # lines that are named for each finding
 
 
 @dataclass(frozen=True)
 class TableFinding:
-    """One thing that the description does not expect.
+    """A finding that the description does not expect.
 
     Attributes:
         kind: Such as ``broken-row``, ``no-column``, ``label``, ``too-few``, ``clipped`` or ``missing``.
-        severity: ``stops``: a run refuses the table. ``mistake``: it runs, and probably not on what was meant.
-            ``note``: the public rules say what it becomes.
-        file, column: Where; None where it is about all files, or no column.
-        count: How many rows, or how many there are of what is found.
-        lines: The first of them, counted in the file (rows, in files whose fields have types).
+        severity: ``stops``: a run refuses the table. ``mistake``: it runs, but probably not on what was meant.
+            ``note``: the public rules handle it.
+        file, column: Where it is; None if it is about all files, or about no column.
+        count: Number of affected rows, or of the things found.
+        lines: Line numbers in the file of the first of them (row numbers in files whose fields have types).
         what, remedy: What was found, and what to do, in words.
     """
 
@@ -55,12 +55,12 @@ class TableFinding:
 
 @dataclass
 class Examined:
-    """What was found in a table.
+    """The result of examining a table.
 
     Attributes:
-        rows: Rows that were read, broken ones left out.
-        kept: Rows that the conditions of ``where`` keep. A selection is not applied: its coins are the run's.
-        positive, negative: How many of these have each label.
+        rows: Number of rows that were read, without broken ones.
+        kept: Number of rows that ``where`` keeps. A selection is not applied, since its coins belong to the run.
+        positive, negative: Numbers of these with each label.
     """
 
     rows: int = 0
@@ -71,7 +71,7 @@ class Examined:
 
     @property
     def sound(self) -> bool:
-        """Whether a run would read this table as it was probably meant."""
+        """Whether a run would read this table as it was probably meant: there are only notes."""
         return all(finding.severity == "note" for finding in self.findings)
 
     def add(
@@ -81,7 +81,7 @@ class Examined:
 
 
 def examine(data: Path, source: TableSource, people: int | None = None) -> Examined:
-    """Read a table's files in a directory to the end; ``people`` is how many the scenario wants of it, if it says."""
+    """Read all files of a table in a directory; ``people`` is the number that the scenario needs, if it states one."""
     found, tallies = Examined(), _Tallies(source)
     for file in source.files:
         _examine_file(data / file, source, found, tallies)
@@ -116,7 +116,7 @@ def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Ta
             for column in sorted(source.selection.bounded & present if source.selection else ()):
                 of_number = any(isinstance(f, Number) and f.column == column for f in source.features)
                 wrong = numbers_and_wrong(piece.frame[column], source.layout)[1]
-                tallies.add("no-number", piece, column, wrong & ~kept if of_number else wrong)  # the others: below
+                tallies.add("no-number", piece, column, wrong & ~kept if of_number else wrong)  # kept rows: below
             rows = np.flatnonzero(kept)
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
             found.kept += len(rows)
@@ -145,7 +145,7 @@ def _columns(file: str, names: list[str], source: TableSource, found: Examined) 
         if alike and not times:
             remedy += f"; the header has {alike[0]!r}"
         found.add(kind, "stops", file, name, times, what, remedy)
-    folded = {name: name.strip().casefold() for name in names}  # as people are recognised by it
+    folded = {name: name.strip().casefold() for name in names}  # as common.lifetime.recognition compares names
     own = None if source.id is None else source.id.strip().casefold()
     if own is not None and own not in folded.values():
         remedy = "name the column that says who is who as id, in the scenario, or leave id out"
@@ -203,7 +203,7 @@ class _Tallies:
         self.add("missing", piece, column, absent)
 
     def labels(self, piece: Piece, label: Label) -> tuple[int, int]:
-        """Look at the label, in the rows that are kept; return how many have each."""
+        """Examine the labels of the rows that are kept; return the numbers of positive and negative ones."""
         if label.column not in piece.frame.columns:
             return 0, 0
         positive, negative = with_labels(piece.frame[label.column], label, self._layout)
@@ -221,7 +221,7 @@ class _Tallies:
                 texts.update(dict.fromkeys(piece.frame[column].gather(here[:_TRIED].tolist()).to_list()))
 
     def vary(self, texts: polars.Series, column: str) -> None:
-        """Take note of a column's values, as far as it takes to see that they differ."""
+        """Record a column's values until two different ones are found."""
         values = self._values.setdefault(column, set())
         if len(values) < 2:
             values.update(texts.unique().head(2).to_list())
@@ -242,7 +242,7 @@ class _Tallies:
             yield TableFinding(kind, severity, file, column, count, lines, what, remedy)
 
     def _remedy(self, kind: str, column: str, texts: list[str]) -> str | None:
-        """Return what to add to the scenario so that these texts are read as they were probably meant."""
+        """Return what to change so that these texts are read as they were probably meant; None if unknown."""
         first = texts[0]
         if kind == "no-number" or (kind == "label" and self._label is not None and self._label.above is not None):
             return _number_remedy(texts, self._layout)
@@ -259,8 +259,8 @@ class _Tallies:
         return f"write it as the scenario does, or list both as one value: values: [[{near_text}, {first}]]"
 
 
-_SHOWN = ("no-number", "label", "look-alike")  # findings that show a field, to the table's keeper
-_TRIED = 200  # fields of one finding that are looked at for a remedy
+_SHOWN = ("no-number", "label", "look-alike")  # findings that show a field to the table's owner
+_TRIED = 200  # fields of one finding that are examined for a remedy
 _CODES = frozenset(
     ("", "na", "n/a", "n.a.", "nd", "nan", "nil", "null", "none", "missing", "unknown", "k.a.", "#n/a", "-", "--", ".")
 )
@@ -337,8 +337,8 @@ _MEANINGS: dict[str, tuple[Severity, str, str]] = {
 class Notes:
     """Counts over all ``rows`` that were read, by kind and column.
 
-    They are of numbers beyond their bounds (``clipped``), of texts that are none of the listed values (``unlisted``),
-    and of fields without a value (``missing``).
+    They count numbers beyond their bounds (``clipped``), texts that are not among the listed values (``unlisted``),
+    and fields without a value (``missing``).
     """
 
     def __init__(self) -> None:
@@ -355,7 +355,7 @@ class Notes:
                 self._counts[_NOTED[kind]][column] += count
 
     def sentences(self, schema: Schema) -> list[str]:
-        """Return one line for each column of which there is something to say."""
+        """Return one line for each column and kind with a positive count."""
         lines = []
         for column in dict.fromkeys(schema.columns):
             bounds = [f for f in schema.features if isinstance(f, Number) and f.column == column]
@@ -373,11 +373,11 @@ class Notes:
         return lines
 
     def mostly_clipped(self) -> dict[str, int]:
-        """Return how many rows are beyond the bounds, of the columns of which at least half are."""
+        """Return the number of clipped rows for each column in which at least half of the rows are clipped."""
         return {column: count for column, count in self._counts["clipped"].items() if 2 * count >= self.rows}
 
     def document(self) -> dict[str, dict[str, int]]:
-        """Return the counts that are not 0, as JSON."""
+        """Return the counts that are not 0, for JSON."""
         return {kind: dict(counts) for kind, counts in self._counts.items()}
 
     def _share(self, count: int) -> str:

@@ -1,7 +1,7 @@
 """Table files (text, compressed or not, Parquet, NumPy) as columns of canonical texts, in pieces, cached.
 
-Texts are those of :mod:`common.data.spelling`, whatever the library and type of a column. A flaw is one line without
-content.
+Texts are those of :mod:`common.data.spelling`, for any library and type of a column. An error message is one line
+without the contents of fields.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadData
 from common.data.tables import Layout, Tokens
 
-if TYPE_CHECKING:  # a library that takes a tenth of a second to load: only who reads a table waits for it
+if TYPE_CHECKING:  # polars takes a tenth of a second to load, so only functions that read a table import it
     import polars
 
-PIECE = 1 << 15  # rows held as text at a time
-_LONGEST = 1 << 24  # characters of a field: the end of a quote is not looked for in all of a large file
-_SEPARATORS = (";", "\t", "|", ",")  # what tables are divided by
+PIECE = 1 << 15  # rows in memory as text at a time
+_LONGEST = 1 << 24  # characters of a field: limits the search for the end of a quote in a large file
+_SEPARATORS = (";", "\t", "|", ",")  # common separators of fields
 _TYPED = (".parquet", ".npy", ".npz")  # suffixes of files whose fields have types
 
 
@@ -55,8 +55,8 @@ def pieces(
 ) -> Iterator[Piece]:
     """Yield the given columns of a file, piece by piece.
 
-    ``broken`` is given the flaw of each row that has a wrong number of fields, and raises it by default; if it returns,
-    the row is passed over. A file that is missing, cut off or corrupt, not UTF-8, or lacks a column is a BadData.
+    ``broken`` is called with the error of each row that has a wrong number of fields; it raises by default, else the
+    row is skipped. BadData if the file is missing, cut off or corrupt, not in its encoding, or lacks a column.
     """
     path = found(path)
     with _plain_errors(path):
@@ -73,7 +73,7 @@ def columns_of(path: Path, layout: Layout) -> list[str]:
 
 
 def header_of(path: Path, layout: Layout) -> list[str]:
-    """Return the first row of a text file, stripped of outer spaces; nothing if it is empty. Errors: :func:`pieces`."""
+    """Return the first row of a text file, with stripped fields; an empty list if there is none; errors as above."""
     path = found(path)
     with _plain_errors(path), plain(path) as stream:
         return _header(_rows(path.name, stream, layout))
@@ -96,8 +96,8 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
 
 def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
-    # Skipped lines become blank, so that line numbers stay those of the file.
-    # A byte order mark stands at the file's begin, and at each further one's that was put behind it.
+    # Skipped lines become blank, so that line numbers remain those of the file.
+    # A byte order mark is at the beginning, and may also be where another file was appended.
     marked = enumerate(_decoded(name, stream, layout.encoding), start=1)
     for number, text in ((number, text.removeprefix("\ufeff")) for number, text in marked):
         if "\0" in text:
@@ -201,7 +201,7 @@ def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
 
     wanted = _present(path.name, columns, _names(path, layout))
     if _is_parquet(path):
-        # A frame without columns has no rows: where none is wanted, their numbers are read.
+        # A frame without columns has no rows: if no column is wanted, read row numbers instead.
         with _of_parquet(path):
             whole = polars.scan_parquet(path).select(wanted or [polars.int_range(polars.len())]).collect()
     else:
@@ -235,16 +235,16 @@ def _of_parquet(path: Path) -> Iterator[None]:
 
 
 def is_typed(path: Path) -> bool:
-    """Tell whether a file's fields have types."""
+    """Return whether a file's fields have types."""
     return path.suffix.lower() in _TYPED
 
 
 def typed(name: str, table: Any, columns: frozenset[str], layout: Layout) -> Piece:
     """Return the given columns of a table whose fields have types: a frame of polars or pandas, or lists by column.
 
-    Of the layout only how its texts write numbers is looked at.
+    Only the layout's ``decimal`` and ``thousands`` are used.
 
-    One that it lacks, has twice, or that has no texts (:func:`common.data.columns.canonical_texts`) is a BadData.
+    BadData if a column is missing, occurs twice, or has no texts (:func:`common.data.columns.canonical_texts`).
     """
     names = _present(name, columns, list(getattr(table, "columns", table)))
     try:
@@ -271,7 +271,7 @@ def _canonical(columns: Mapping[str, Any], layout: Layout) -> polars.DataFrame:
 
 
 def pointed(column: Any, layout: Layout) -> Any:
-    """Return a column whose texts write numbers with a decimal point and without thousands; what is no text stays."""
+    """Return a column with numbers in texts rewritten with a decimal point and no thousands; others are unchanged."""
     import polars
 
     texts_of_polars = (polars.String, polars.Categorical, polars.Enum)
@@ -308,30 +308,30 @@ CORRUPT = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)  # of a compr
 
 
 def found(path: Path) -> Path:
-    """Return the file itself, or the same file as it is found compressed beside where it should be."""
+    """Return the path itself if it exists, else that of the compressed file beside it if there is one."""
     compressed = (path.with_name(path.name + suffix) for suffix in (".xz", ".gz"))
     return path if path.exists() else next((p for p in compressed if p.exists()), path)
 
 
 def plain(path: Path) -> BufferedIOBase:
-    """Open a file's content as it is before any compression."""
+    """Open a file for reading its uncompressed content."""
     unpack: Any = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix.lower())
     return path.open("rb") if unpack is None else BufferedReader(unpack(path), 1 << 16)
 
 
-MOST = 1 << 24  # bytes of text of a file that are kept; one of more is read each time
-FILES = 4  # how many files, or choices of columns, are kept: those that were used last
-SETTLED = 2.0  # seconds since its change before a file is kept: two within a tick of the clock look alike
+MOST = 1 << 24  # bytes of text of the largest file that is cached; larger files are read each time
+FILES = 4  # number of files, or choices of columns, in the cache: those that were used last
+SETTLED = 2.0  # seconds since its change before a file is cached: two changes within a clock tick look alike
 
 
 def cached_pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
-    """Yield the given columns of a file, as :func:`pieces`; they are kept for as long as the file is the same."""
+    """Yield the given columns of a file, as :func:`pieces` does; they are cached until the file changes."""
     try:
         about = path.stat()
     except OSError:
         about = None
     known = None
-    if about is not None and time.time() - about.st_ctime >= SETTLED:  # the time of the change cannot be set
+    if about is not None and time.time() - about.st_ctime >= SETTLED:  # programs cannot set st_ctime
         state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
         known = _kept(path.absolute(), state, layout, columns)
     yield from pieces(path, layout, columns) if known is None else known
@@ -350,14 +350,14 @@ def _kept(path: Path, state: tuple[int, ...], layout: Layout, columns: frozenset
 
 
 def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.DataFrame:
-    """Return columns of a NumPy file; one of damaged, pickled or other arrays is a BadData.
+    """Return columns of a NumPy file; BadData if its arrays are damaged, pickled or of another form.
 
     Args:
-        path: ``.npz`` with one array of shape (rows,) a column, under its name; ``.npy`` with a structured array of
-            shape (rows,), whose fields are the columns; or either with a single array of shape (rows, columns). They
-            hold numbers, booleans or texts.
+        path: ``.npz`` with one array of shape (rows,) per column, by its name; ``.npy`` with a structured array of
+            shape (rows,), whose fields are the columns; or either with a single array of shape (rows, columns). Arrays
+            contain numbers, booleans or texts.
         names: The columns' names, for an array that has none.
-        wanted: The columns to return; without any, a column of the rows' numbers.
+        wanted: The columns to return; if empty, one column of row numbers.
     """
     import polars
 
@@ -373,8 +373,8 @@ def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.Da
 
 
 def _arrays(path: Path, wanted: Collection[str] = ()) -> dict[str, AnyArray]:
-    """Return a file's arrays by name; of several, only those that are wanted are read, the others are empty."""
-    # NumPy leaves a file open that it opened and cannot read.
+    """Return a file's arrays by name; if there are several, only those in ``wanted`` are read, others are empty."""
+    # Open the file here, since NumPy does not close a file that it cannot read.
     try:
         with path.open("rb") as stream:
             found = np.load(stream, allow_pickle=False)

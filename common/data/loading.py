@@ -1,4 +1,4 @@
-"""From text columns of files, or rows that a user gives, to records: filter, select, encode; each row by itself."""
+"""From text columns of files, or rows from a user, to records: filter, select, encode; each row independently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Numbered(NamedTuple):
-    """The records that a source keeps, and the numbers of their rows, ascending, from 0 over all rows of all files."""
+    """The records that a source keeps, and their row numbers, ascending, counted from 0 over all files."""
 
     records: Records
     rows: Indices
@@ -35,14 +35,14 @@ def load(data: Path, source: TableSource) -> Records:
 
 
 def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
-    """Read, filter and encode the records of a source from a directory; each row by rules that look at it alone.
+    """Read, filter and encode the records of a source from a directory; each row by rules that depend on it only.
 
-    ``seen`` is called with the rows that are kept, as they stand in the files. Features are float32 in [0, 1], of L2
-    norm at most ``source.norm`` where that is given.
+    ``seen`` is called with the rows that are kept, as they are in the files. Features are float32 in [0, 1], with L2
+    norm at most ``source.norm`` if that is given.
 
     Raises:
-        BadData: If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a label is
-            undeclared, or no row is left. Messages name files, lines and columns, never what a field holds.
+        BadData: If a file cannot be read, a row is malformed, a number is NaN, infinite or no number, a label is
+            undeclared, or no row is left. Messages name files, lines and columns, never the contents of a field.
     """
     paths = [files.found(data / file) for file in source.files]
     read = (cached_pieces(path, source.layout, source.columns) for path in paths)
@@ -53,7 +53,7 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
 
 
 def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
-    """Filter and encode all rows, which have been read in order, as :func:`numbered`; it may be that none is left."""
+    """Filter and encode all rows, read in order, as :func:`numbered` does; possibly no row is left."""
     features: list[Singles] = [np.empty((0, source.dimension), dtype=np.float32)]
     labels: list[Labels] = [np.empty(0, dtype=np.int8)]
     numbers: list[Indices] = [np.empty(0, dtype=np.int64)]
@@ -75,13 +75,13 @@ def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piec
 
 
 def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
-    """Return the features of rows that are at hand already, as :func:`encode_piece`; further columns may be there."""
+    """Return the features of a frame's rows, as :func:`encode_piece` does; other columns are ignored."""
     columns = frozenset(feature.column for feature in source.features)
     return encode_piece(typed("the frame", frame, columns, source.layout), source)
 
 
 def _coins(selection: Selection, layout: Layout) -> Callable[[Piece], AnyArray]:
-    """Return what says which rows are kept, shape (rows,), bool, by two coins each; all rows must pass it, in order."""
+    """Return a function that selects rows with two coins each, shape (rows,), bool; call it with all rows in order."""
     asked, willing = (RandomSource.seeded(selection.seed, "selection", coin) for coin in ("asked", "willing"))
 
     def kept(piece: Piece) -> AnyArray:
@@ -110,8 +110,8 @@ def volunteering(piece: Piece, selection: Selection, layout: Layout) -> Floats:
 def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[int] | None = None) -> Singles:
     """Return the features of a file's rows by the rules of :func:`load`, shape (rows, ``source.dimension``), float32.
 
-    ``inputs`` are the features that are wanted; None: all, as rows need that are shortened to a norm. What belongs to
-    no other is 0, and its column need not be there. A number that is NaN, infinite or none is a BadData.
+    ``inputs`` are the features that are needed; None: all, which rows scaled down to a norm need. Features of columns
+    without a needed feature are 0, and need no column. BadData if a number is NaN, infinite or not a number.
     """
     columns: list[AnyArray] = []
     for feature in source.features:
@@ -127,7 +127,7 @@ def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[
 
 
 def numbers_of(piece: Piece, column: str, layout: Layout) -> Floats:
-    """Return a column as numbers, NaN where the field is missing (and nowhere else)."""
+    """Return a column as numbers, with NaN only for missing fields; BadData if a field is not a finite number."""
     numbers, wrong = numbers_and_wrong(piece.frame[column], layout)
     bad = np.flatnonzero(wrong)
     if bad.size:
@@ -137,7 +137,7 @@ def numbers_of(piece: Piece, column: str, layout: Layout) -> Floats:
 
 
 def numbers_and_wrong(texts: polars.Series, layout: Layout) -> tuple[Floats, AnyArray]:
-    """Return fields as numbers, NaN where there is none, and which of them are neither a number nor missing."""
+    """Return fields as numbers, NaN for all others, and which fields are neither a finite number nor missing."""
     import polars
 
     absent = texts.is_in(layout.missing_texts).to_numpy()
@@ -151,7 +151,7 @@ def _labels(piece: Piece, label: Label, layout: Layout) -> Labels:
     positive, negative = with_labels(piece.frame[label.column], label, layout)
     bad = np.flatnonzero(~positive & ~negative)
     if bad.size and label.above is not None:
-        numbers_of(piece, label.column, layout)  # which refuses what is no number
+        numbers_of(piece, label.column, layout)  # raises if a field is not a number
         raise _flaw(piece, label.column, bad, "the label is missing", "leave such rows out with where")
     if bad.size:
         remedy = "declare it, or leave such rows out with where"
@@ -177,12 +177,12 @@ _NAME = "the data"
 
 
 def is_file(data: Any) -> bool:
-    """Tell whether the records are in a file: a path was given."""
+    """Return whether ``data`` is the path of a file."""
     return isinstance(data, str | Path)
 
 
 def is_frame(data: Any) -> bool:
-    """Tell whether the records have named columns: a polars or pandas frame."""
+    """Return whether ``data`` is a polars or pandas frame, which has named columns."""
     import polars
 
     return isinstance(data, polars.DataFrame) or (hasattr(data, "iloc") and hasattr(data, "columns"))
@@ -192,14 +192,14 @@ _NO_TABLES = (".yaml", ".yml", ".json", ".jsonl", ".html", ".onnx", ".joblib", "
 
 
 def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piece]:
-    """Yield the given columns of a user's rows, as text, piece by piece; what cannot be read is a BadData.
+    """Yield the given columns of a user's rows as texts, piece by piece; BadData if they cannot be read.
 
     Args:
         data: The path of a file (``.csv``, also ``.xz`` or ``.gz``, ``.parquet``, ``.npy``, ``.npz``), a frame of
-            polars or pandas, or a sequence of mappings, each of which has every column (None where a value is not
+            polars or pandas, or a sequence of mappings, each of which has every column (None if a value is not
             known).
-        layout: How text files are written. A file whose first line names all the columns has a header, whatever the
-            layout says of that.
+        layout: How text files are written. If the first line of a file names all these columns, it is a header,
+            even if the layout states otherwise.
     """
     if is_file(data):
         path = Path(data)

@@ -1,4 +1,4 @@
-"""The people of a scenario by their number, simulated or of a table; who of a table is in a sample, and where."""
+"""The people of a scenario by number, simulated or from a table; which people of a table are in a sample, and where."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from common.data.loading import Numbered
 
     Contributed = Callable[[TableSource, Callable[[Piece], None] | None], Numbered]
-    """Opens what people contributed: returns their records and positions; calls with the rows as they were given."""
+    """Opens contributed rows: returns records and row numbers, and calls back with the rows as they were given."""
 
 _CELLS, _FEWEST = 1 << 19, 256
-"""Features of simulated people that a thread draws before it asks for more, and the fewest people."""
+"""Number of features of simulated people that a thread draws at a time, and the least number of people."""
 
 
 class PopulationSpec(Value):
@@ -72,8 +72,8 @@ class FeatureMap(Value):
     """A public affine map Psi of public people's features: the curator's people and the agents have other ones.
 
     Attributes:
-        rows: One a feature of the curator's people: (number of a public feature, factor) pairs, which are summed up.
-        offsets: Added, one a row; none: 0.
+        rows: One per feature of the curator's people: (number of a public feature, factor) pairs, which are summed.
+        offsets: One number per row, added to its sum; empty: 0.
     """
 
     rows: tuple[tuple[tuple[Place, Factor], ...], ...] = Field(min_length=1, max_length=1 << 17)
@@ -87,11 +87,11 @@ class FeatureMap(Value):
 
     @property
     def wanted(self) -> int:
-        """Features that it reads."""
+        """Number of features that it reads."""
         return 1 + max((place for row in self.rows for place, _ in row), default=-1)
 
     def moved(self, features: AnyArray) -> AnyArray:
-        """Return each row's image by itself, float32, of features (n, d)."""
+        """Return the image of each row of features (n, d), float32; each depends on its row alone."""
         found = np.zeros((len(features), len(self.rows)))
         found += self.offsets or 0.0
         for column, row in enumerate(self.rows):
@@ -104,7 +104,7 @@ class FeatureMap(Value):
 class PublicPopulationSpec(PopulationSpec):
     """People whose records are public; ``count`` None: all of a table. If not ``labelled``, all labels are +1.
 
-    ``mapping`` makes of their features those that the curator's people have.
+    ``mapping`` maps their features to those that the curator's people have.
     """
 
     count: int | None = Field(default=None, ge=1, le=1 << 26)
@@ -142,11 +142,11 @@ class RecordSource(ABC):
         """Return the records of the people with these numbers, in that order (a copy); only some columns, if given."""
 
     def fingerprint(self) -> str | None:
-        """Return a digest of all records where the people are held in memory: another table has another."""
+        """Return a digest of all records, to recognize another table; None if the people are not held in memory."""
         return None
 
     def shifted(self, first: int) -> RecordSource:
-        """Return as many people of the same kind from number ``first`` on, where there are such."""
+        """Return as many people from number ``first`` on, if people are simulated; else the same people."""
         return self
 
     def _check(self, people: Indices) -> Indices:
@@ -200,7 +200,7 @@ class TableRecordSource(RecordSource):
 
 
 def locate(data: str) -> Path:
-    """Return the directory that a scenario's key ``data`` means: as written, else under ``TANDEM_DATA``."""
+    """Return the directory of a scenario's key ``data``: as written, else under ``TANDEM_DATA``."""
     shelf = os.environ.get("TANDEM_DATA")
     places = [Path(data), *([Path(shelf) / data] if shelf else [])]
     for place in places:
@@ -225,16 +225,15 @@ def open_records(
 
     Args:
         data: Directory of the table files; a distribution needs none.
-        seed: Public seed: decides who the simulated people are; for a table, which of its people are taken.
-        size: How many people; None: all of a table.
-        order: Fresh secret randomness that decides the order of a table's people (:func:`placed`); None: the seed
-            decides it, for people who need no protection.
-        counted: Called with what the public rules did to a table's rows; private, as the rows are.
+        seed: Public seed: determines the simulated people or, for a table, which of its people are taken.
+        size: Number of people; None: all of a table.
+        order: Fresh secret randomness that determines the order of a table's people (:func:`placed`); None: the seed
+            determines it, for people who need no protection.
+        counted: Called with counts of how the public rules changed a table's rows; private, as the rows are.
         contributed: Opens the rows of a table of contributions, which only the curator has.
 
     Raises:
-        BadScenario: If a table is given without a directory, a distribution without a size, or contributions without
-            their opener.
+        BadScenario: If a table has no directory, a distribution no size, or a table of contributions no opener.
         BadData: If a table cannot be read, or fewer than ``size`` of its people fit.
     """
     if people.distribution is not None:
@@ -274,34 +273,35 @@ def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> R
 
 
 def placed(rows: Indices, size: int | None, public: RandomSource, secret: RandomSource | None) -> Indices:
-    """Return who is in a sample, slot by slot, so that a changed row is one changed record: positions in rows, (n,).
+    """Return the sample's people, slot by slot, so that a changed row changes one record: positions in rows, (n,).
 
     A row of the files is *replaced*: any of its fields may change, also those by which rows are kept. Let M be the rows
-    that are kept, |M| >= n. Filtering first and permuting afterwards moves every person behind the changed one. Here:
+    that are kept, |M| >= n. Filtering first and permuting afterwards would move every person after the changed one.
+    Instead, who is in the sample and where are decided as follows.
 
-    *Who*: the n rows of M with the least keys f(i), f a pseudorandom function under a public key of the row's number i
-    in the files alone. A row that joins M or leaves it exchanges at most one of the n for one other, whatever n is.
+    *Who*: the n rows of M with the least keys f(i), where f is a pseudorandom function with a public key of the row's
+    number i in the files. A row that joins or leaves M exchanges at most one of the n for another one, for any n.
 
-    *Where*: in the order of the keys g(i), g a pseudorandom function under a *secret* key. No public rule can do it. If
-    each slot is filled by a function of M, removing row a from M fills a's slot with s(a), removing row b fills b's
-    with s(b), and removing both must do both at once, as each removal may change one slot only; so s(a) differs from
-    s(b) for any two of the n slots, although fewer than n rows may be left over. With a secret g the order is uniformly
-    random, whatever the rows hold. Let x be the row that leaves the sample and y the one that enters it. Exchanging
-    g(x) and g(y) is a bijection of the keys that keeps their law, and after it every other row is in the slot where it
-    was before, and y in that of x. So both samples are mixtures, with the same weights, of pairs that differ in *one*
-    slot. A mechanism that is (epsilon, delta)-DP for such pairs, adaptively for as long as the order lives, is
-    (epsilon, delta)-DP for the mixtures (joint convexity of the hockey-stick divergence; likewise Renyi divergences are
-    quasi-convex, and so are trade-off functions). It is then (epsilon, delta)-DP for replacing one row of the *files*,
-    n public.
+    *Where*: in the order of the keys g(i), where g is a pseudorandom function with a *secret* key. No public rule can
+    do this: if each slot is filled by a function of M, removing row a from M fills a's slot with s(a), removing row b
+    fills b's slot with s(b), and removing both must do both, as each removal may change only one slot; so s(a) differs
+    from s(b) for any two of the n slots, although fewer than n rows may be left over. With a secret g the order is
+    uniformly random, whatever the rows contain. Let x be the row that leaves the sample and y the one that enters it.
+    Exchanging g(x) and g(y) is a bijection of the keys that preserves their distribution; after it every other row is
+    in the same slot as before, and y is in the slot of x. So both samples are mixtures, with the same weights, of pairs
+    that differ in *one* slot. A mechanism that is (epsilon, delta)-DP for such pairs, adaptively for as long as the
+    order is used, is (epsilon, delta)-DP for the mixtures (by joint convexity of the hockey-stick divergence; Renyi
+    divergences, and trade-off functions, are quasi-convex). So it is (epsilon, delta)-DP for replacing one row of the
+    *files*, with n public.
 
     Args:
-        rows: M: the numbers of the rows that are kept, in the files, ascending, shape (m,).
-        size: n, public; None: all that are kept, whose number is then public.
+        rows: M: the numbers in the files of the rows that are kept, ascending, shape (m,).
+        size: n, public; None: the number of rows that are kept, which is then public.
         public: The key of f.
         secret: The key of g; None: the order is that of f, for people who need no protection.
 
     Raises:
-        BadData: If fewer than n are kept; that there are as many is taken for public, as n is.
+        BadData: If fewer than n rows are kept; that n are kept is considered public, as n is.
     """
     wanted = len(rows) if size is None else size
     if wanted > len(rows):
@@ -314,11 +314,11 @@ def placed(rows: Indices, size: int | None, public: RandomSource, secret: Random
 
 
 def ranked(rows: Indices, source: RandomSource) -> Indices:
-    """Return the order of rows by their keys: 128 pseudorandom bits of each row's number, ties by that number.
+    """Return the order of rows by key, 128 pseudorandom bits of each row's number; ties are broken by that number.
 
     Args:
         rows: Numbers of rows, from 0, shape (m,).
-        source: Fresh; word 2i and word 2i + 1 of it are the key of row i.
+        source: Fresh randomness; its words 2i and 2i + 1 are the key of row i.
     """
     if not rows.size:
         return np.zeros(0, dtype=np.int64)

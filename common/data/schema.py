@@ -1,4 +1,4 @@
-"""Schema files: what is publicly known of a table, written once, for scenarios and estimators alike.
+"""Schema files: the public description of a table in one place, for scenarios and estimators.
 
 ::
 
@@ -28,7 +28,7 @@ from common.data.tables import Feature, Label, Layout, TableSource, check_missin
 class Schema(Value):
     """A table's public description without its files; fields are those of :class:`~common.data.tables.TableSource`.
 
-    ``label`` is None where labels are given otherwise.
+    ``label`` is None if labels are given in another way.
     """
 
     features: tuple[Feature, ...] = Field(min_length=1)
@@ -48,21 +48,21 @@ class Schema(Value):
 
     @cached_property
     def places(self) -> list[tuple[Feature, int]]:
-        """What each feature is made from, and its place among the features that are (:func:`.tables.places`)."""
+        """What each feature is made from, and its index among the features from there (:func:`.tables.places`)."""
         return places(self.features)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that become features, each once, in the order of the features."""
+        """Names of the columns that features come from, each once, in the order of the features."""
         return tuple(dict.fromkeys(feature.column for feature in self.features))
 
     @property
     def shortens(self) -> bool:
-        """Whether some row is longer than the norm: each number is at most 1, and so is a column of categories."""
+        """Whether a row can exceed the norm, given that each number or column of categories has a norm of at most 1."""
         return self.norm is not None and longest(self.norm) < math.sqrt(len(self.features))
 
     def source(self, *files: str) -> TableSource:
-        """Return the description of these files; a schema without a label is refused."""
+        """Return the description of a table with these files; BadScenario if the schema has no label."""
         if self.label is None:
             raise BadScenario("the schema has no label: say which column is to be predicted")
         return TableSource(
@@ -71,7 +71,7 @@ class Schema(Value):
 
 
 def parse_schema(tree: Any) -> Schema:
-    """Validate a schema from its YAML tree; a BadScenario names the first unknown key or wrong value."""
+    """Validate a schema from its YAML tree; BadScenario names the first unknown key or wrong value."""
     if not isinstance(tree, Mapping):
         raise BadScenario(f"a schema must be a mapping of keys, found {type(tree).__name__}")
     try:
@@ -81,7 +81,7 @@ def parse_schema(tree: Any) -> Schema:
 
 
 def read_schema(path: str | Path) -> Schema:
-    """Read a schema file; a BadScenario names the file, and what is wrong."""
+    """Read a schema file; BadScenario names the file and the error."""
     path = Path(path)
     try:
         return parse_schema(strictyaml.load(read(path, SCHEMA).decode("utf-8"), aliases=True))
@@ -97,10 +97,10 @@ def read_schema(path: str | Path) -> Schema:
 
 
 def described(table: Any, folders: Sequence[Path]) -> Any:
-    """Return a scenario's tree of a table with what its key ``schema`` names written out.
+    """Return a scenario's tree of a table with its key ``schema`` replaced by the contents of the file that it names.
 
-    Keys beside ``schema`` replace those of the file, which is looked for in the folders in this order; it has to be
-    there. A table without ``schema`` is returned as it is.
+    Other keys of the table override those of the file. The file is searched for in the folders in this order;
+    BadScenario if it is in none. A table without ``schema`` is returned unchanged.
     """
     if not isinstance(table, dict) or "schema" not in table:
         return table

@@ -1,19 +1,19 @@
-"""One value has one text, in whatever type, container and spelling it comes.
+"""Canonical texts: each value has one text, independent of its type, container and spelling.
 
-A column's type is a fact about all of its values: a single missing field makes an export write ``1.0`` or ``True`` in
-every row. If fields were compared as they happen to be written, one person's record would decide how all others are
-read, and no guarantee would hold. So every field, and every value that a description lists, becomes its canonical text
-by a rule that looks at this one value:
+A column's type depends on all of its values: a single missing field makes an export write ``1.0`` or ``True`` in
+every row. If fields were compared as they are written, one person's record would determine how all others are
+read, and no guarantee would hold. So every field, and every value that a description lists, is converted to its
+canonical text by a rule that depends on this value only:
 
-- spaces around a text are left out, and an empty text is a missing value, as None, NaN, NaT and ``pandas.NA`` are;
-- a number, also one that a text writes, is its shortest exact decimal: ``1``, ``1.0``, ``01``, ``+1`` and ``1e0`` are
-  ``1``. The digits of long integers are kept. A number of single precision is the double of the same value;
-- a boolean, also as a text in any case, is ``true`` or ``false``;
-- a date is ``2024-01-31``, a time of a day ``2024-01-31T12:30:00``, midnight the date alone; one with a time zone is
-  that of UTC, and ends in ``Z``;
-- bytes are the text that they are in UTF-8.
+- spaces around a text are removed, and an empty text is a missing value, as None, NaN, NaT and ``pandas.NA`` are;
+- a number, also as a text, becomes its shortest exact decimal: ``1``, ``1.0``, ``01``, ``+1`` and ``1e0`` become
+  ``1``. All digits of long integers are kept. A number of single precision becomes the double of the same value;
+- a boolean, also as a text in any case, becomes ``true`` or ``false``;
+- a date becomes ``2024-01-31``, a date with a time ``2024-01-31T12:30:00``, or the date alone at midnight; a time with
+  a time zone is converted to UTC, and ends in ``Z``;
+- bytes are decoded as UTF-8.
 
-No library of tables is needed. :mod:`common.data.files` does the same for whole columns.
+No library of tables is needed. :mod:`common.data.columns` does the same for whole columns.
 """
 
 import datetime
@@ -27,8 +27,8 @@ import numpy as np
 from common.core.canonical import decimal_text
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-"""What tables take for a finite number, too; they take a few other spellings, which no export writes."""
-SPACES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())  # all that ``str.strip`` takes for a space
+"""Texts of finite numbers for the code for tables, too; that accepts a few other spellings, which no export writes."""
+SPACES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())  # characters that ``str.strip`` removes
 
 _PARTS = re.compile(r"([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,5}))?", re.ASCII)
 _MOMENT = re.compile(
@@ -36,7 +36,7 @@ _MOMENT = re.compile(
 )
 _CLOCK = re.compile(r"(\d\d:\d\d:\d\d)\.(\d+)", re.ASCII)
 _POINTS = range(-20, 41)  # numbers from 10^-21 to 10^40 are written without an exponent
-_BITS = 10_000  # of the longest integer that becomes a text: Python writes no more than 4,300 digits
+_BITS = 10_000  # most bits of an integer with a text: Python writes at most 4,300 digits
 
 
 class NoText(TypeError):
@@ -44,7 +44,7 @@ class NoText(TypeError):
 
 
 def canonical(text: str) -> str:
-    """Return the canonical text of a field that is a text already; applied twice, it is the same."""
+    """Return the canonical text of a text; idempotent."""
     text = text.strip(SPACES)
     if not text:
         return text
@@ -61,12 +61,12 @@ def canonical(text: str) -> str:
 
 
 def canonical_text(value: Any) -> str:
-    """Return the canonical text of any value; empty where it is missing. Errors are those of :func:`plain_text`."""
+    """Return the canonical text of any value, empty if it is missing; raises as :func:`plain_text` does."""
     return canonical(plain_text(value))
 
 
 def plain_text(value: Any) -> str:
-    """Return a value as a text that writes it exactly; empty where it is missing. NoText if its type has none."""
+    """Return a value as an exact text, empty if it is missing; NoText if its type has none."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -99,10 +99,10 @@ def plain_text(value: Any) -> str:
 
 
 def matching(groups: Iterable[Collection[str]], missing: Collection[str] = ()) -> tuple[tuple[str, ...], ...]:
-    """Return, for each group of texts that are listed as one value, the canonical texts that mean it.
+    """Return the canonical texts for each group of texts that are listed as one value.
 
-    An array of NumPy that holds booleans and a missing value holds numbers. So where ``true`` is listed in a column and
-    ``1`` is not, 1 means ``true``, and the other way round; likewise ``false`` and 0.
+    A NumPy array of booleans with a missing value contains numbers. So if ``true`` is listed in a column and ``1`` is
+    not, 1 means ``true``, and vice versa; likewise for ``false`` and 0.
     """
     found = [dict.fromkeys(canonical(text) for text in group) for group in groups]
     taken = {*(text for group in found for text in group), *map(canonical, missing)}
@@ -114,7 +114,7 @@ def matching(groups: Iterable[Collection[str]], missing: Collection[str] = ()) -
 
 
 def as_listed(text: str, listed: Collection[str], missing: Collection[str] = ()) -> str:
-    """Return the listed text that means the same value; the text itself where it is listed, or none is."""
+    """Return the listed text with the same value; the text itself if it is listed, or no listed text matches."""
     if text in listed:
         return text
     means = zip(listed, matching([(one,) for one in listed], missing), strict=True)
@@ -122,7 +122,7 @@ def as_listed(text: str, listed: Collection[str], missing: Collection[str] = ())
 
 
 def look_alikes(groups: Sequence[Collection[str]], missing: Collection[str] = ()) -> tuple[str, str] | None:
-    """Return two texts that are one value in two spellings and are listed as two, or as a value and as missing."""
+    """Return two spellings of one value that are listed as two values, or as a value and as missing; None if none."""
     before: dict[str, str] = {}
     for group in groups:
         here: dict[str, str] = {}
@@ -141,7 +141,7 @@ def look_alikes(groups: Sequence[Collection[str]], missing: Collection[str] = ()
 
 
 def _decimal(text: str) -> str:
-    # The shortest exact decimal; the text, if its exponent is absurd.
+    # The shortest exact decimal; the text itself if its exponent is too large.
     parts = _PARTS.fullmatch(text)
     if parts is None:
         return text

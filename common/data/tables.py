@@ -1,7 +1,7 @@
 """The public description of a table (files, columns, bounds), and one person's record by the rules of its rows.
 
-Fields become features by the same arithmetic, in double precision, for many rows and for one person's, bit for bit. It
-takes only NumPy.
+Fields become features by the same arithmetic in double precision for many rows and for one person's record, so that
+results are equal in every bit. Only NumPy is needed.
 """
 
 import json
@@ -33,7 +33,7 @@ def _marks(decimal: str, thousands: str | None) -> str:
 
 @cache
 def _local_number(decimal: str, thousands: str | None) -> re.Pattern[str]:
-    """Return what a number is: sign, whole digits with marks between groups of three, fraction, exponent."""
+    """Return the pattern of a number: sign, whole digits with marks between groups of three, fraction, exponent."""
     marks = _marks(decimal, thousands)
     grouped = rf"[0-9]{{1,3}}(?P<mark>[{re.escape(marks)}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*|" if marks else ""
     fraction = rf"(?:{re.escape(decimal)}(?P<fraction>[0-9]*))?"
@@ -43,12 +43,12 @@ def _local_number(decimal: str, thousands: str | None) -> re.Pattern[str]:
 class Layout(Value):
     """How the text files are written.
 
-    ``columns`` names them where the files have no header line, or hold a matrix. Lines that begin with ``comment``, and
-    blank ones, are passed over. ``missing`` are fields that mean "not known", beside empty ones; as all listed texts,
-    they are compared with fields by what they mean (:mod:`common.data.spelling`).
+    ``columns`` are the names of the columns if the files have no header line, or contain a matrix. Lines that begin
+    with ``comment``, and blank ones, are skipped. ``missing`` are texts that mean "not known", as empty fields do; like
+    all listed texts, they are compared with fields as canonical texts (:mod:`common.data.spelling`).
 
-    ``decimal`` and ``thousands`` say how texts write numbers: with a decimal comma, points or spaces between groups of
-    three digits count as thousands where ``thousands`` is not given. ``encoding`` is that of text files.
+    ``decimal`` and ``thousands`` state how texts write numbers: with a decimal comma and without ``thousands``, points
+    or spaces between groups of three digits are thousands separators. ``encoding`` is that of text files.
     """
 
     columns: Tokens = ()
@@ -56,7 +56,7 @@ class Layout(Value):
     skip_lines: int = Field(default=0, ge=0)
     comment: str | None = Field(default=None, min_length=1)
     missing: Tokens = ("", "?")
-    # The usual is left out: digests stay what they were before there was any other.
+    # Defaults are excluded, so that digests remain the same as before these fields existed.
     decimal: Literal[".", ","] = Field(default=".", exclude_if=lambda mark: mark == ".")
     thousands: Literal[",", ".", " ", "'", "_"] | None = Field(default=None, exclude_if=lambda mark: mark is None)
     encoding: Encoding = Field(default="utf-8", exclude_if=lambda name: name == "utf-8")
@@ -85,15 +85,15 @@ class Layout(Value):
 
     @property
     def marks(self) -> str | None:
-        """What may stand between groups of three digits; None where numbers are plain."""
+        """The characters allowed between groups of three digits; None if numbers are plain."""
         return None if self.plain else _marks(self.decimal, self.thousands)
 
     def canonical(self, text: str) -> str:
-        """Return the canonical text of a text that is written in this layout, as in a file of it."""
+        """Return the canonical text of a text that is written in this layout."""
         return canonical(self.point(text))
 
     def point(self, text: str) -> str:
-        """Return a text with a decimal point and without thousands, if it writes a number; else as it is."""
+        """Return a text with a decimal point and without thousands separators if it is a number; else unchanged."""
         if self.plain:
             return text
         found = _local_number(self.decimal, self.thousands).fullmatch(text.strip())
@@ -103,14 +103,14 @@ class Layout(Value):
         return f"{found['sign']}{whole}.{found['fraction'] or ''}{found['exponent']}"
 
     def meanings(self, groups: Iterable[Tokens]) -> tuple[Tokens, ...]:
-        """Return, for each group of texts that are listed as one value, the canonical texts that mean it."""
+        """Return the canonical texts for each group of texts that are listed as one value."""
         return matching([tuple(map(self.point, group)) for group in groups], tuple(map(self.point, self.missing)))
 
 
 class Number(Value):
     """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; that of ``fill`` for no x.
 
-    ``fill`` is in [low, high]: a public default, never an average of the data; left out, the middle of the bounds.
+    ``fill`` is in [low, high]: a public default, never an average of the data; by default the middle of the bounds.
     """
 
     width: ClassVar[int] = 1
@@ -131,14 +131,14 @@ class Number(Value):
 
     @property
     def default(self) -> float:
-        """What stands for a number that is missing: ``fill``, or the middle of the bounds."""
+        """The value that replaces a missing number: ``fill``, or the middle of the bounds."""
         return self.low + 0.5 * (self.high - self.low) if self.fill is None else self.fill
 
 
 class Category(Value):
     """One 0/1 feature per public value; all zeros where the field is missing or its value is not listed.
 
-    Each value is a text or a list of texts that count as the same value.
+    Each value is a text, or a list of texts that count as the same value.
     """
 
     kind: Literal["category"] = "category"
@@ -175,7 +175,7 @@ class Missing(Value):
 
     @property
     def groups(self) -> tuple[Tokens, ...]:
-        """Its one value, as a category has several."""
+        """Its only value, in the form of a category's values."""
         return (("missing",),)
 
     def texts(self, layout: Layout) -> tuple[Tokens, ...]:
@@ -188,7 +188,7 @@ Feature = Annotated[Number | Category | Missing, Field(discriminator="kind")]
 class Label(Value):
     """Which fields of a column mean +1 and which -1; any other is an error.
 
-    The texts ``positive`` mean +1 and ``negative`` -1; or, in their place, numbers above ``above`` +1, all others -1.
+    The texts ``positive`` mean +1 and ``negative`` -1. Alternatively, numbers above ``above`` mean +1, all others -1.
     """
 
     column: str
@@ -216,8 +216,8 @@ class Label(Value):
 class Reluctance(Value):
     """People for whom a condition holds volunteer ``factor`` times as readily.
 
-    It is membership of a column in ``values``, or ``above`` < number <= ``below`` (either may be left out); it does not
-    hold where the field is missing.
+    The condition is that a column's field is among ``values``, or that ``above`` < number <= ``below`` (either may be
+    omitted); it does not hold if the field is missing.
     """
 
     column: str
@@ -239,12 +239,12 @@ class Reluctance(Value):
 class Selection(Value):
     """A documented selection bias that makes a biased sample and a fair population out of one table.
 
-    A share ``unasked`` of the people, chosen at random, is never asked: a fair sample of the population
-    (``keep: population``). Each of the others volunteers (``keep: volunteers``) by a coin of probability
+    A share ``unasked`` of the people, chosen at random, is never asked: they are a fair sample of the population
+    (``keep: population``). Each of the others volunteers (``keep: volunteers``) with probability
 
         p(person) = willing * product of the factors of the conditions that hold.
 
-    So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: bounded weights on the law of
+    So with T the distribution of the population and S that of the volunteers, dT/dS = E_T[p]/p: bounded weights on
     record and label together. The coins are functions of ``seed`` and the row number only; two sources with the same
     files and ``seed``, one keeping volunteers and one the population, have no person in common.
     """
@@ -257,12 +257,12 @@ class Selection(Value):
 
     @property
     def bounded(self) -> frozenset[str]:
-        """Names of the columns of which a condition compares numbers."""
+        """Names of the columns whose numbers a condition compares."""
         return frozenset(condition.column for condition in self.unless if not condition.values)
 
     @property
     def supremum(self) -> float:
-        """Public bound on D_inf = sup dT/dS <= p_max/p_min, whatever the population is."""
+        """Public bound on D_inf = sup dT/dS <= p_max/p_min, for every population."""
         return 1.0 / prod(condition.factor for condition in self.unless)
 
     @property
@@ -275,9 +275,9 @@ class Selection(Value):
 def check_missing(
     features: Sequence[Feature], label: Label | None, layout: Layout, where: Mapping[str, Tokens] | None = None
 ) -> None:
-    """Refuse a description in which a listed value is a missing one in another spelling, by a ValueError.
+    """Raise ValueError if a listed value is also a missing one in another spelling.
 
-    So is a column of which nothing but whether it is missing becomes a feature: any text could stand in it.
+    Also raise it if ``kind: missing`` is the only feature of a column, since any text could be in that column.
     """
     described = {feature.column for feature in features if not isinstance(feature, Missing)}
     for feature in features:
@@ -307,17 +307,17 @@ def _check_spellings(column: str, groups: Sequence[Tokens], missing: Tokens = ()
 class TableSource(Value):
     """Public description of a table of real records: bounds and value lists are constants, not computed.
 
-    Each record becomes one feature vector by rules that look at that record alone. How many rows the files have is
-    public; how many of them are kept is not (:func:`common.data.population.placed`).
+    Each record becomes one feature vector by rules that depend on that record only. The number of rows in the files is
+    public; the number of rows that are kept is not (:func:`common.data.population.placed`).
 
     Attributes:
-        files: Names relative to the scenario's ``data`` directory, read in this order; a file that is not there is
-            looked for with ``.xz`` or ``.gz`` behind its name.
-        where: Keep only rows whose column has one of the listed values. Not where people contribute.
-        norm: If given, longer feature vectors are shortened to this L2 norm.
-        contributed: In the place of ``files``: each row is what a person gave the curator for this run.
-        id: The column that says who is who, by which people are recognised in further runs
-            (:mod:`common.lifetime.recognition`); it is kept as a keyed digest, and neither learned from nor released.
+        files: Names relative to the scenario's ``data`` directory, read in this order; a file that does not exist is
+            searched for with ``.xz`` or ``.gz`` appended to its name.
+        where: Keep only rows whose column has one of the listed values. Not allowed if people contribute.
+        norm: If given, longer feature vectors are scaled down to this L2 norm.
+        contributed: Instead of ``files``: each row was given to the curator by a person for this run.
+        id: The column that identifies people, by which they are recognised in further runs
+            (:mod:`common.lifetime.recognition`); it is stored as a keyed digest, and neither learned from nor released.
     """
 
     files: Tokens = ()
@@ -377,16 +377,16 @@ class TableSource(Value):
 
     @property
     def plain_names(self) -> frozenset[str]:
-        """The files, each by the name that it has whichever way it is compressed."""
+        """The names of the files without the suffix of a compression."""
         return frozenset(map(_plain_name, self.files))
 
     def where_texts(self, column: str) -> Tokens:
-        """Return the canonical texts with which rows are kept, of a column of ``where``."""
+        """Return the canonical texts of a column of ``where`` for which rows are kept."""
         return self.layout.meanings((self.where[column],))[0]
 
     @property
     def conditions(self) -> frozenset[str]:
-        """Names of the columns that decide which rows are kept."""
+        """Names of the columns that determine which rows are kept."""
         unless = self.selection.unless if self.selection else ()
         return frozenset(self.where) | frozenset(item.column for item in unless)
 
@@ -396,7 +396,7 @@ class TableSource(Value):
 
     @property
     def columns(self) -> frozenset[str]:
-        """Names of all columns that are looked at."""
+        """Names of all columns that are read."""
         return frozenset(item.column for item in (*self.features, self.label)) | self.conditions
 
 
@@ -405,24 +405,24 @@ def _plain_name(file: str) -> str:
 
 
 def places(features: Iterable[Feature]) -> list[tuple[Feature, int]]:
-    """Return by the number of each feature what it is made from, and its place among the features that are."""
+    """Return, for each feature in order, what it is made from, and its index among the features from there."""
     return [(feature, place) for feature in features for place in range(feature.width)]
 
 
 def scaled(numbers: Floats, feature: Number) -> Floats:
-    """Return (x - low)/(high - low), clipped to [0, 1], of any shape; NaN (missing) becomes that of its default."""
+    """Return (x - low)/(high - low), clipped to [0, 1], of any shape; NaN (missing) is replaced by the default."""
     span = feature.high - feature.low
     clipped = np.clip((numbers - feature.low) / span, 0.0, 1.0)
     return np.nan_to_num(clipped, nan=(feature.default - feature.low) / span)
 
 
 def longest(norm: float) -> float:
-    """Return the length to which rows are shortened: rounding to float32 can lengthen one by 2^-24 of it."""
+    """Return the length to which rows are scaled down, since rounding to float32 can lengthen them by a share 2^-24."""
     return norm * (1.0 - 2.0**-23)
 
 
 def shortened(matrix: Floats, norm: float | None) -> Singles:
-    """Return rows, shape (n, d), as float32, each of L2 norm at most ``norm`` where that is given."""
+    """Return rows, shape (n, d), as float32, each with L2 norm at most ``norm`` if that is given."""
     if norm is not None:
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         matrix = matrix * np.minimum(1.0, longest(norm) / np.maximum(lengths, norm / 2))
@@ -430,15 +430,15 @@ def shortened(matrix: Floats, norm: float | None) -> Singles:
 
 
 def disjoint(one: TableSource, other: TableSource) -> bool:
-    """Tell whether no row can be in both, by their descriptions alone, whatever the files hold.
+    """Return whether no row can be in both tables, by their descriptions alone, for any contents of the files.
 
-    True if they read no file together; or if they read files in the same layout, and a column must have values for one
-    that it must not have for the other; or if they read the same files in the same layout, one keeps those who were
-    never asked, the other volunteers, and both toss the same coins.
+    True if they have no file in common; or if the layouts are equal, and a column of ``where`` has no value that both
+    keep; or if files and layouts are equal, one keeps the people who were never asked and the other the volunteers, and
+    both use the same coins.
     """
     if not one.plain_names & other.plain_names:
         return True
-    if one.layout != other.layout:  # a name may stand for two columns, and a text for two values
+    if one.layout != other.layout:  # a name may mean two columns, and a text two values
         return False
     for column in one.where.keys() & other.where.keys():
         if not set(one.where_texts(column)) & set(other.where_texts(column)):
@@ -450,17 +450,16 @@ def disjoint(one: TableSource, other: TableSource) -> bool:
 
 
 def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
-    """Return the record of one person: to the bit, the one that the same fields would have as a row of the table.
+    """Return the record of one person, equal in every bit to the record of a table's row with the same fields.
 
     Args:
-        fields: By the names of the table's columns: numbers, texts, booleans, dates; None, NaN, or a text that the
-            layout takes for missing, where a value is not known.
-        source: The table. Its ``selection``, which chooses among rows of a file, is not looked at.
+        fields: By the names of the table's columns: numbers, texts, booleans, dates; None, NaN, or a text that is
+            missing by the layout, if a value is not known.
+        source: The table. Its ``selection``, which selects rows of a file, is ignored.
 
     Raises:
-        BadData: If a field is missing altogether, a number is none or not finite, the label is missing or not one of
-            the two, or the person is none of those that ``where`` keeps. Messages name columns, never what a field
-            holds.
+        BadData: If a field is absent, a number is not finite or not a number, the label is missing or undeclared, or
+            ``where`` does not keep the person. Messages name columns, never the contents of a field.
     """
     absent = sorted(_wanted(source) - fields.keys())
     if absent:
@@ -482,7 +481,7 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
 
 
 def text_of(name: str, value: Any) -> str:
-    """Return a field as the text that it would be in a file, without spaces around it; empty where it is not there."""
+    """Return a field as its text in a file, without surrounding spaces; empty if the value is missing."""
     try:
         return plain_text(value).strip()
     except NoText as error:

@@ -1,4 +1,4 @@
-"""What every simulated distribution can do."""
+"""The interface of simulated distributions."""
 
 import math
 from abc import abstractmethod
@@ -13,17 +13,17 @@ from common.local.records import Records
 from common.numerics import counter
 
 SIDES: tuple[Literal["source", "target"], ...] = ("source", "target")
-"""Of distributions that come in pairs: S, which ``side: source`` draws from, and T."""
+"""The sides of a pair of distributions: S (``side: source``) and T (``side: target``)."""
 
 
 class Distribution(RegisteredValue):
     """A distribution over labelled records from which simulated people are drawn, as a frozen value.
 
-    Record ``i`` depends on ``(seed, i)`` only, so that a million people need no memory and any of them can be asked
-    in any order, on any machine, with the same answer. Where S and T differ, S stands before T in the examples.
+    Record ``i`` depends on ``(seed, i)`` only, so a million people need no memory, and each of them can be drawn in any
+    order and on any machine with the same result. If S and T differ, S comes before T in the examples.
 
     Attributes:
-        feature_type: The type of all records' features; None where only a record that is drawn tells.
+        feature_type: The type of all records' features; None if it is known only from a drawn record.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Distribution(RegisteredValue):
         """Return the records of the given people (non-negative indices), in that order."""
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
-        """Return the same with these features only, in this order; None: all."""
+        """Return the people's records with the given features only, in the given order; None: all."""
         return self.draw(seed, people).only(columns)
 
 
@@ -62,17 +62,17 @@ class UnitDistribution(Distribution):
 
 
 class Sided(Distribution):
-    """One of a pair S and T, by ``side``; the people of both under one seed are independent."""
+    """One distribution of a pair S and T, by ``side``; people of both sides are independent for the same seed."""
 
     side: Literal["source", "target"]
 
     def key(self, seed: int) -> np.uint64:
-        """Return the key of the side's own stream of words."""
+        """Return the key of this side's stream of words."""
         return counter.stream(seed, SIDES.index(self.side))
 
 
 def of_both_sides(**fields: Any) -> tuple[dict[str, Any], ...]:
-    """Return the examples of a distribution with these fields on either side, S before T."""
+    """Return the examples of a distribution with these fields, for S and then for T."""
     return tuple({"side": side, **fields} for side in SIDES)
 
 

@@ -25,7 +25,7 @@ def _shares(given: tuple[float, ...]) -> tuple[float, ...]:
 Shares = Annotated[
     tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=2, max_length=64), AfterValidator(_shares)
 ]
-"""How frequent each of 2 to 64 values is."""
+"""The share of each of 2 to 64 values."""
 
 
 @DISTRIBUTIONS.register("biased-coins")
@@ -86,7 +86,7 @@ class Categories(UnitDistribution):
 
 
 def drawn(shares: Floats, seed: int, people: Indices) -> Indices:
-    """Return the value that each person has, of values with these shares, shape (n,)."""
+    """Draw each person's value from values with these shares, shape (n,)."""
     u = (counter.words_of(counter.stream(seed, 0), people, 1)[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return np.minimum(np.searchsorted(np.cumsum(shares), u, side="right"), len(shares) - 1)
 
@@ -103,9 +103,9 @@ class Rate(Value):
 class SparseConjunction(UnitDistribution, Sided):
     """People with d independent 0/1 features, labelled +1 iff the two features ``truth`` are both 1.
 
-    All features are fair coins but those in ``rates``. Where a feature of the truth and a decoy are both
-    nearly always 1 under S, the decoy can stand in for it there at a small loss; if T is different, that
-    loss grows where it cannot be seen from S alone.
+    All features are fair coins except those in ``rates``. If a feature of the truth and another one are both
+    nearly always 1 under S, a conjunction with the other one has a small loss under S. If T is different, its
+    loss there is larger, which cannot be seen from S alone.
     """
 
     feature_type: ClassVar = np.uint8
@@ -199,13 +199,13 @@ class ZipfItems(UnitDistribution):
 
     @cached_property
     def strings(self) -> Words:
-        """The strings as integers, the most frequent first, shape (items,). By chance some may be the same."""
+        """The strings as integers, the most frequent first, shape (items,). Some may be equal by chance."""
         words = counter.words_of(counter.stream(self.seed, 1), np.arange(self.items), 1)
         strings = words[:, 0] >> np.uint64(64 - self.b)
         if self.pairs is None:
             return strings
         behind = np.uint64(self.b - self.pairs[0])
-        first = strings[np.arange(self.items) // self.pairs[1] * self.pairs[1]]  # whose query all of its URLs share
+        first = strings[np.arange(self.items) // self.pairs[1] * self.pairs[1]]  # all URLs of a query share its bits
         return first >> behind << behind | strings & (np.uint64(1) << behind) - np.uint64(1)
 
     def draw(self, seed: int, people: Indices) -> Records:

@@ -1,4 +1,4 @@
-"""Points in [0, 1]^d whose law differs between two domains: classes of which some are rarer, a response that drifts."""
+"""Points in [0, 1]^d whose distribution differs between S and T: classes with other shares, a response that drifts."""
 
 import math
 from functools import cached_property
@@ -16,7 +16,7 @@ from common.numerics.kernels import njit
 
 
 class _Classes(UnitDistribution, Sided):
-    """The class stands in C one-hot features behind d others; the label is +1 for class 0, else -1."""
+    """Points whose class is given by C one-hot features after d others; the label is +1 for class 0, else -1."""
 
     feature_type: ClassVar = np.float32
     d: int = Field(ge=2, lt=1 << 15)
@@ -58,7 +58,7 @@ class ClassClusters(_Classes):
 
     @cached_property
     def shares(self) -> Floats:
-        """How frequent each class is on this side, shape (C,)."""
+        """The share of each class on this side, shape (C,)."""
         return self._shares(self.skew if self.side == "source" else 1.0)
 
     def _shares(self, skew: float) -> Floats:
@@ -110,9 +110,9 @@ class DriftingLine(UnitDistribution, Sided):
 
     On the target side inputs are uniform and w_j is proportional to cos(j). On the source side the first half of the
     inputs are ``u^skew`` for a uniform u (covariate shift), and w_j is proportional to cos(j + drift), in radians (the
-    labelling changes, too: reweighing by the inputs alone cannot repair it). In both, |w| = ``slope``. ``survey``:
-    ``other`` asks the same people otherwise: the response first, then d features 1 - x_d, ..., 1 - x_1, and after them
-    one that has no part in this.
+    labelling changes, too, which reweighing by the inputs alone cannot correct). On both sides |w| = ``slope``.
+    ``survey: other`` gives the same people other features: the response first, then d features 1 - x_d, ..., 1 - x_1,
+    and then an irrelevant one.
     """
 
     feature_type: ClassVar = np.float32
@@ -131,9 +131,9 @@ class DriftingLine(UnitDistribution, Sided):
         return self.d + 1 + (self.survey == "other")
 
     def chi_squared(self) -> float:
-        """Return X = chi^2(T||S) + 1, for k = ``skew`` (k^2/(2k - 1)) to the power of the inputs that are shifted.
+        """Return X = chi^2(T||S) + 1: k^2/(2k - 1), k = ``skew``, to the power of the number of shifted inputs.
 
-        dT/dS = k u^(1 - 1/k) in each of them. Infinite if the two sides' labelling differs, or k <= 1/2.
+        dT/dS = k u^(1 - 1/k) in each of these. Infinite if the two sides' labelling differs, or k <= 1/2.
         """
         if self.drift or self.skew <= 0.5:
             return math.inf
@@ -187,8 +187,8 @@ class ClassRings(_Classes):
         class = number of the radii sqrt(c/(pi C)), c = 1 .. C - 1, that |(x_1, x_2) - centre| exceeds
 
     On the target side inputs are uniform and the centre is (1/2, 1/2): the first classes have the share 1/C each. On
-    the source side inputs are ``u^skew``, and the centre is (1/2 + shift, 1/2 - shift). No half-space tells a ring from
-    what is around it, nor do scores that are linear, however many. The label is +1 for class 0, else -1.
+    the source side inputs are ``u^skew``, and the centre is (1/2 + shift, 1/2 - shift). No half-space separates a ring
+    from the region around it, nor does any number of linear scores. The label is +1 for class 0, else -1.
     """
 
     name: Literal["class-rings"] = "class-rings"

@@ -1,4 +1,4 @@
-"""Simulated people around Gaussian centres: a half-space and balls (Appendices C and D of Kohen & Sheffet)."""
+"""Simulated people with Gaussian features: a half-space and balls (Appendices C and D of Kohen & Sheffet)."""
 
 import math
 from functools import cached_property
@@ -16,10 +16,10 @@ from common.numerics.kernels import njit
 
 
 class CloseGaussians(Sided):
-    """People x ~ N(0, diag) in d dimensions; what they are labelled is up to the distribution that extends this one.
+    """People x ~ N(0, diag) in d dimensions; subclasses define the labels.
 
     Under S every coordinate has standard deviation ``sigma_source``; under T the first k = ``close`` ones have
-    ``sigma_target`` instead. Longer feature vectors are shortened to the L2 norm ``norm``, if there is one.
+    ``sigma_target`` instead. Longer feature vectors are scaled down to the L2 norm ``norm``, if there is one.
     """
 
     feature_type: ClassVar = np.float32
@@ -51,7 +51,7 @@ class CloseGaussians(Sided):
         return float((source**2 / (target * (2.0 * source - target))) ** (self.close / 2.0))
 
     def supremum(self) -> float:
-        """Return D_inf = sup dT/dS = (sigma_S/sigma_T)^k, infinite where T is the wider one."""
+        """Return D_inf = sup dT/dS = (sigma_S/sigma_T)^k, infinite if sigma_T > sigma_S."""
         ratio = self.sigma_source / self.sigma_target
         return float(ratio**self.close) if ratio >= 1.0 else float("inf")
 
@@ -66,7 +66,7 @@ class CloseGaussians(Sided):
     def _drawn(
         self, seed: int, people: Indices, most: float, chart: tuple[bool, float, float] = (False, 0.0, 1.0)
     ) -> Records:
-        """Return people, labelled -1 where the first k coordinates add up to at most ``most``; they may be squared."""
+        """Return people, labelled -1 if the first k coordinates, or their squares, have a sum of at most ``most``."""
         features = np.empty((len(people), self.d), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
         norm = np.inf if self.norm is None else self.norm
@@ -79,8 +79,8 @@ class GaussianHalfSpace(CloseGaussians):
     """People x ~ N(0, diag) in d dimensions, labelled by a half-space on the coordinates where T is narrower than S.
 
     The label is -1 iff x_1 + ... + x_k <= b, b = sigma_target sqrt(k) q, with q the ``share`` quantile of N(0, 1): the
-    share ``share`` of T is labelled -1, and Phi(b / (sigma_source sqrt(k))) of S. A normal vector that is a little off
-    in the other coordinates costs next to nothing on S, and much on T, whose people all stand near the boundary.
+    share ``share`` of T is labelled -1, and Phi(b / (sigma_source sqrt(k))) of S. A small error of the normal vector in
+    the other coordinates costs almost nothing on S, but much on T, whose people are all near the boundary.
 
     Attributes:
         share: In (0, 1); Appendix C has .01, and sigma_target = .02 with k = 10 of d = 500 (docs/corrections.md, K8).
@@ -99,7 +99,7 @@ class GaussianHalfSpace(CloseGaussians):
         return self._drawn(seed, people, self.threshold)
 
 
-_Border = tuple[int, float]  # of how many squares or coordinates the sum is looked at, and its greatest inside
+_Border = tuple[int, float]  # the number of coordinates or squares that are summed, and the greatest sum for -1
 _Chart = tuple[bool, float, float, float]  # whether coordinates are squared, center, scale, norm
 
 
@@ -149,8 +149,8 @@ class GaussianBall(CloseGaussians):
     """People x ~ N(0, diag) in d dimensions, labelled -1 inside a ball that T hits more often than S.
 
     The label is -1 iff x_1^2 + ... + x_k^2 <= sigma_target^2 * q, with q the ``inside`` quantile of chi^2_k, so the
-    share ``inside`` of T is labelled -1 and a smaller one of S. Records hold the *public* feature map: y_i = x_i^2,
-    then (y_i - center) * scale, shortened to the L2 norm ``norm``, if there is one.
+    share ``inside`` of T is labelled -1 and a smaller one of S. Records contain the *public* feature map: y_i = x_i^2,
+    then (y_i - center) * scale, scaled down to the L2 norm ``norm``, if there is one.
 
     Attributes:
         inside: In (0, 1); Appendix D has .3 (non-private) and .4 (private).
@@ -175,7 +175,7 @@ class GaussianBall(CloseGaussians):
 class GaussianBalls(GaussianBall):
     """Two labels for each person: the ball of :class:`GaussianBall`, and another radius.
 
-    The second label, which is the last feature, is 0 inside the ball that holds the share ``second`` of T, else 1.
+    The second label, which is the last feature, is 0 inside the ball that contains the share ``second`` of T, else 1.
     """
 
     name: Literal["gaussian-balls"] = "gaussian-balls"  # type: ignore[assignment]  # a Literal names one kind, and this is another

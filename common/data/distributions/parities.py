@@ -1,4 +1,4 @@
-"""Parities: biased (Appendix B of Kohen & Sheffet), beside or under a threshold, and secret ones that people share."""
+"""Parities: biased (Appendix B of Kohen & Sheffet), with or combined with a threshold, and of shared secrets."""
 
 from typing import ClassVar, Literal, Self
 
@@ -26,7 +26,7 @@ class BiasedParity(UnitDistribution, Sided):
     """People with d independent 0/1 features, labelled +1 iff an odd number of the ``secret`` ones is 1.
 
     T is uniform: every feature is a fair coin. Under S the first ``biased`` features are 1 with probability ``rate``
-    instead. With a single one of a small rate, S is nearly as bad as chi^2(T||S) allows (Claim B.2).
+    instead. With one such feature of a small rate, S is nearly as bad as chi^2(T||S) allows (Claim B.2).
     """
 
     feature_type: ClassVar = np.uint8
@@ -65,9 +65,9 @@ class BiasedParity(UnitDistribution, Sided):
 
 
 class _ParityThreshold(UnitDistribution):
-    """x uniform in {0,1}^c; y = floor(2^b u^power) in {0,1}^b for a uniform u in (0, 1): often small, for power > 1.
+    """x uniform in {0,1}^c; y = floor(2^b u^power) in {0,1}^b for a uniform u in (0, 1): often small for power > 1.
 
-    ``secret`` is k, as the features of x that it sums up, and ``threshold`` t: Thr(y) = 1 iff y >= t.
+    ``secret`` is k, given as the features of x in the parity, and ``threshold`` is t: Thr(y) = 1 iff y >= t.
     """
 
     feature_type: ClassVar = np.uint8
@@ -131,7 +131,7 @@ class ParityXorThresholdPeople(_ParityThreshold):
 
 
 class _Shared(UnitDistribution):
-    """Distributions of shares: ``shares`` of them, which follow from ``seed``, each with its number t."""
+    """Distributions of secret shares: ``shares`` of them, each with its number t, all derived from ``seed``."""
 
     feature_type: ClassVar = np.uint8
     shares: int = Field(ge=2, le=1 << 16)
@@ -139,7 +139,7 @@ class _Shared(UnitDistribution):
 
     @property
     def share_bits(self) -> int:
-        """Length of t."""
+        """Number of bits of t."""
         return (self.shares - 1).bit_length()
 
     def draw(self, seed: int, people: Indices) -> Records:
@@ -156,7 +156,7 @@ class ParityChoosesSecretPeople(_Shared):
 
     Features are c uniform bits x, then the bits of t (uniform in 0..shares-1, most significant first), then 2^c bits:
     share t of secret j. The label is +1 iff <x, r> = 1. Secret j is the exclusive or of its ``shares`` shares.
-    The shares are independent fair bits of ``seed``; ``secret`` is r, as the features of x that it sums up.
+    The shares are independent fair bits derived from ``seed``; ``secret`` is r, given as the features of x in <x, r>.
     """
 
     name: Literal["parity-chooses-secret"] = "parity-chooses-secret"
@@ -211,9 +211,9 @@ class OneOfManyParitiesPeople(_Shared):
     """Definition 4.1 of "The power of synergy": half of the people hold (x, (<x, r_j>)_j), half (t, s_t).
 
     Features are the c bits of x, the 2^d bits <x, r_j>, a bit that is 1 if the person holds a share, the bits of t
-    (uniform in 0..shares-1, most significant first) and the d bits of s_t. What a person does not hold is 0. All labels
-    are +1. The parity that is wanted is number s, the exclusive or of all shares.
-    Parities and shares are independent and uniform, and follow from ``seed``.
+    (uniform in 0..shares-1, most significant first) and the d bits of s_t. Features of the half that a person does not
+    hold are 0. All labels are +1. The parity to find is number s, the exclusive or of all shares.
+    Parities and shares are independent and uniform, and derived from ``seed``.
     """
 
     name: Literal["one-of-many-parities"] = "one-of-many-parities"
@@ -227,11 +227,11 @@ class OneOfManyParitiesPeople(_Shared):
         return self.c + (1 << self.d) + 1 + self.share_bits + self.d
 
     def wanted(self) -> int:
-        """Return s, the number of the parity that is wanted."""
+        """Return s, the number of the parity to find."""
         return int(np.bitwise_xor.reduce(self._shares(np.arange(self.shares))))
 
     def parity(self, which: int) -> tuple[int, ...]:
-        """Return r_j, as the features of x that it sums up."""
+        """Return r_j as the features of x in the parity."""
         words = self._parities()[which]
         return tuple(i for i in range(self.c) if (int(words[i >> 6]) >> (63 - (i & 63))) & 1)
 
