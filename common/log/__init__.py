@@ -1,1 +1,1 @@
-"""One append-only log: its entries, its signed head beside it, and the witnesses that hold its heads."""
+"""Append-only logs: entries, transcripts and ledgers, their signed heads, and witnesses that store heads."""

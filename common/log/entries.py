@@ -1,8 +1,8 @@
-"""One append-only log: the format of its entries, the rule of their hashes, and the check of a whole chain.
+"""Append-only logs: the format of entries, the definition of their hashes, and the verification of a whole chain.
 
 A run's transcript and every ledger on disk are such logs. Entry k has a *link*, the SHA-256 of the canonical JSON of
 [k, kind, body], and its hash is the SHA-256 of [hash of entry k-1, link]. A head (the number of entries and the hash of
-the last) stands for all of them, and links alone show that a chain extends an older one.
+the last) identifies all entries, and links alone prove that a chain extends an older one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from common.core.errors import Forged
 from common.core.values import DIGEST, Value
 from common.crypto.identity import Identity, Signed
 
-START = "0" * 64  # what the first entry of a chain follows
+START = "0" * 64  # the previous hash of the first entry of a chain
 
 
 class Entry(Value):
-    """One entry of a log: its number from 0, the hash of the entry before it, what it is, and its content."""
+    """One entry of a log: its number from 0, the hash of the previous entry, its kind, its content, and its hash."""
 
     index: int = Field(ge=0)
     previous: str = Field(pattern=DIGEST)
@@ -32,7 +32,7 @@ class Entry(Value):
 
     @cached_property
     def payload(self) -> bytes:
-        """The content in canonical JSON, made once."""
+        """The content in canonical JSON, encoded once."""
         return canonical.encode(self.body)
 
     def line(self) -> str:
@@ -43,13 +43,13 @@ class Entry(Value):
 
 
 class Verifier:
-    """Follows a log from its beginning, entry by entry: the one check of chains, whoever wrote them and wherever."""
+    """The verifier of all chains: it follows a log from its beginning, entry by entry."""
 
     def __init__(self) -> None:
         self.entries, self.hash = 0, START
 
     def follow(self, entry: Entry) -> str:
-        """Take the next entry, and return its link; Forged, if it is not the next one, and nothing changed."""
+        """Verify the next entry and return its link; Forged, without a change of state, if it is not the next one."""
         if (entry.index, entry.previous) != (self.entries, self.hash):
             raise Forged("does not follow the one before it: the chain is broken")
         content = link_of(entry.index, entry.kind, entry.payload)
@@ -60,7 +60,7 @@ class Verifier:
 
 
 class Head(Value):
-    """How far a chain goes: the number of its entries, and the hash of the last; ``chain`` is the hash of the first."""
+    """The head of a chain: the number of entries and the hash of the last; ``chain`` is the hash of the first."""
 
     KIND: ClassVar[str] = "chain-head"
     chain: str = Field(pattern=DIGEST)
@@ -69,7 +69,7 @@ class Head(Value):
 
 
 class Extension(Value):
-    """A head, and the links of the entries behind the first ``since`` that lead to it."""
+    """A head, and the links of the entries after the first ``since``, which lead to it."""
 
     KIND: ClassVar[str] = "chain-extension"
     head: Head
@@ -77,9 +77,9 @@ class Extension(Value):
     links: tuple[str, ...] = Field(max_length=1 << 20)
 
     def extends(self, old: Head | None) -> bool:
-        """Tell whether the links lead from an older head (None: from nothing) to this one.
+        """Return whether the links lead from an older head (None: from nothing) to this one.
 
-        They begin behind the older head, or at the beginning of the chain; then the older head must be on the way.
+        They start after the older head, or at the beginning of the chain; then they must pass through the older head.
         """
         if old is not None and old.chain != self.head.chain:
             return False
@@ -103,12 +103,12 @@ def link_of(index: int, kind: str, payload: bytes) -> str:
 
 
 def linked(previous: str, content: str) -> str:
-    """Return the hash of the entry with a link that follows the entry with the hash ``previous``."""
+    """Return the hash of the entry with link ``content`` that follows the entry with the hash ``previous``."""
     return canonical.digest([previous, content])
 
 
 def following(last: Entry | None, kind: str, body: dict[str, Any]) -> tuple[Entry, str]:
-    """Return the entry that follows ``last``, None at the beginning, and its link."""
+    """Return the entry that follows ``last`` (None: the first entry), and its link."""
     index, previous = (0, START) if last is None else (last.index + 1, last.hash)
     payload = canonical.encode(body)
     content = link_of(index, kind, payload)
@@ -118,5 +118,5 @@ def following(last: Entry | None, kind: str, body: dict[str, Any]) -> tuple[Entr
 
 
 def signed_head(signer: Identity, head: Head) -> Signed:
-    """Return a head, signed by whose chain it is of."""
+    """Return a head, signed by the owner of the chain."""
     return signer.sign(head.KIND, head.wire())

@@ -1,7 +1,7 @@
-"""A ledger on disk that cannot be rolled back in silence: a hash chain whose signed head also lies elsewhere.
+"""A ledger on disk whose rollback is detected: a hash chain whose signed head is also stored elsewhere.
 
-The entries are lines of one file and never change. The head stands in a file beside it, and at every witness. A ledger
-that is missing, behind its head or another one than it is refused, before anything is charged or released.
+The entries are lines of one file and never change. The head is in a file beside it, and at every witness. A ledger that
+is missing, or shorter than its head or different from it, is refused before anything is charged or released.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from common.log.witness import Witness, behind, last_head
 
 
 class Chain:
-    """The entries of a ledger in memory and on disk: a line each. What a method has returned from is on disk.
+    """The entries of a ledger in memory and on disk, one line each; they are on disk when a method returns.
 
-    A part of a line behind the last one, which a crash has left of an append, is no entry.
+    A partial line at the end, which a crash has left of an append, is not an entry.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,7 +61,7 @@ class Chain:
             pass
 
     def synchronize(self) -> None:
-        """Bring all entries to the disk: the process that has written the last one may have been killed before that."""
+        """Synchronize the file: the process that wrote the last entry may have been killed before it did so."""
         with self._opened() as descriptor:
             os.fsync(descriptor)
 
@@ -83,7 +83,7 @@ class Chain:
         return head.entries <= len(self.entries) and self.head(head.entries) == head
 
     def extension(self, since: int, entries: int | None = None) -> Extension:
-        """Return the head after so many entries, with the links that lead there from the first ``since`` entries."""
+        """Return the head after ``entries`` entries (None: all), with the links after the first ``since`` entries."""
         head = self.head(entries)
         return Extension(head=head, since=since, links=tuple(self._links[since : head.entries]))
 
@@ -96,9 +96,9 @@ class Chain:
 
 
 def stored_lines(path: Path) -> list[bytes]:
-    """Return the whole lines of a ledger's file; none, if there is no such file.
+    """Return the complete lines of a ledger's file; none if there is no such file.
 
-    BrokenLedger if it cannot be read, or a release up to 0.3.0 wrote it.
+    BrokenLedger if it cannot be read, or there is a ledger of a release up to 0.3.0.
     """
     try:
         raw = path.read_bytes()
@@ -137,7 +137,7 @@ REMEDY = (
 )
 """What to do about a ledger that cannot be trusted."""
 LEDGER, HEAD, KEY = "ledger.jsonl", "head.json", "identity.key"
-_OLDER = "ledger.sqlite"  # what releases up to 0.3.0 kept
+_OLDER = "ledger.sqlite"  # the ledger's file in releases up to 0.3.0
 GENESIS, WITNESS, CLOSED, SAMPLE = "genesis", "witness", "closed", "sample"
 """Kinds of the entries that every ledger has or may have."""
 _storing = partial(storing, "the ledger", "nothing was released")
@@ -147,9 +147,9 @@ class Journal:
     """The ledger in a folder, with its key and its head.
 
     Args:
-        folder: Held by this process; made, if all of it is missing.
-        about: What a new ledger says of itself in its first entry.
-        witnesses: Where heads go, too. Which they are is an entry of the ledger: later starts must name them.
+        folder: Locked by this process; a new ledger is made if the folder has none of its files.
+        about: The contents of a new ledger's first entry.
+        witnesses: Services that store the heads, too. They are entries of the ledger: later starts must name them.
         reach: Opens a witness of the ledger that is not named, by its place; None: each must be named.
 
     Attributes:
@@ -157,7 +157,7 @@ class Journal:
 
     Raises:
         BrokenLedger: If the ledger is missing, cut off, edited, or not the one that its head or a witness has seen.
-        BadInput: If the disk is full, where there is no ledger yet; CannotWrite, where there is.
+        BadInput: If a new ledger cannot be written, as on a full disk; CannotWrite for an existing ledger.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Journal:
         self._open(folder, about)
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
-        """Append an entry durably; :meth:`publish` before anybody relies on it."""
+        """Append an entry durably; call :meth:`publish` before anything depends on it."""
         with _storing():
             head = self.chain.append(kind, body)
         if kind == CLOSED and self.closed is None:
@@ -184,16 +184,16 @@ class Journal:
         return head
 
     def publish(self) -> None:
-        """Bring the head to where it must be before anything leaves: beside the ledger, and to the witnesses.
+        """Store the head beside the ledger and at the witnesses; call this before anything is released.
 
-        CannotWrite, if a disk does not take it: to be called again. RolledBack or PeerUnavailable, if a witness has
+        CannotWrite if a disk cannot be written: then call it again. RolledBack or PeerUnavailable if a witness has
         seen another ledger, or does not answer.
         """
         head = self.chain.head()
         if head == self._published:
             return
         with _storing():
-            # The folder, too: by the head alone a ledger that was lost is known to be newer than a copy of it.
+            # Durable in the folder, too: without witnesses only the head shows that a ledger is an older copy.
             write_durably(self._head, canonical.encode(signed_head(self.identity, head).wire()), mode=0o600)
             if self.closed is None:
                 for witness in self._witnesses:
@@ -201,7 +201,7 @@ class Journal:
         self._published = head
 
     def lacking(self) -> str | None:
-        """Say why the ledger cannot be written, in public words; None if it can."""
+        """Return why the ledger cannot be written, in words that may be public; None if it can."""
         if not (self._head.exists() and self.chain.path.exists()):
             return "is gone"
         try:
@@ -211,7 +211,7 @@ class Journal:
         return None
 
     def witnesses_lacking(self) -> str | None:
-        """Say how many witnesses take nothing at present; None if all do, or the ledger is closed and tells none."""
+        """Return, in words, how many witnesses cannot be written at present; None if all can, or it is closed."""
         silent = 0
         for witness in () if self.closed is not None else self._witnesses:
             try:
@@ -221,7 +221,7 @@ class Journal:
         return f"{silent} of {len(self._witnesses)} cannot be written" if silent else None
 
     def add_witness(self, witness: Witness, *, opened: bool) -> None:
-        """Tell a further witness from now on, which later starts need not name."""
+        """Publish heads to a further witness from now on, which later starts need not name."""
         if self.closed is not None:
             return
         known = self._known[witness.place] = last_head(witness)
@@ -233,12 +233,12 @@ class Journal:
 
     def _open(self, folder: Path, about: dict[str, Any]) -> None:
         if not len(self.chain):
-            # The ledger comes first, then the key: where there is a key, there was a ledger.
+            # The ledger is created before the key, so if there is a key, there was a ledger.
             if (folder / KEY).exists() or self._head.exists():
                 raise BrokenLedger(f"the ledger {self.chain.path} is gone, or empty. {REMEDY}")
             try:
                 self.chain.append(GENESIS, {**about, "number": secrets.token_hex(16)})
-            except OSError as error:  # full: who holds the folder may write in it
+            except OSError as error:  # a full disk: the lock shows that the folder can be written
                 why = f"cannot be begun ({error.strerror}){MAKE_ROOM}"
                 raise BadInput(f"the ledger {self.chain.path} {why}") from None
         with _storing():
@@ -267,7 +267,7 @@ class Journal:
                 raise BrokenLedger(f"the witness {place} has forgotten this ledger. {REMEDY}")
             self._check(f"the witness {place}", known)
         for place in [place for place in given if place not in used]:
-            # It takes a head before the ledger depends on it: a place that is none would keep it closed for ever.
+            # It must accept a head before the ledger depends on it: else a wrong place would make the ledger unusable.
             with _storing():
                 self._tell(given[place], self.chain.head())
             self.append(WITNESS, {"place": place})
@@ -286,7 +286,7 @@ class Journal:
 
 
 def read_head(path: Path, key: str) -> Head:
-    """Read a head that a key has signed."""
+    """Read a signed head; BrokenLedger if it is not signed by ``key``, or cannot be parsed."""
     try:
         return Head.parse(verify(Signed.parse(json.loads(path.read_bytes())), Head.KIND, key))
     except (ValueError, BadMessage, Forged):

@@ -1,8 +1,8 @@
-"""Merkle trees: a root says what is in a list, and a path of a few hashes shows that one thing is in it.
+"""Merkle trees: a root commits to a list, and a path of a few hashes proves that an element is in it.
 
-Leaves and nodes are hashed under different first bytes, so that no node passes for a leaf (RFC 6962, section 2.1, has
-the same two bytes). The last of an odd number of nodes goes up as it is, which is the tree of that RFC. A further path
-shows that one list is the beginning of another one (RFC 9162, section 2.1.4).
+Leaves and nodes are hashed with different first bytes, so that no node can be taken for a leaf (RFC 6962, section 2.1,
+has the same two bytes). The last of an odd number of nodes moves up unchanged, as in the tree of that RFC. Another kind
+of path proves that one list is the beginning of another one (RFC 9162, section 2.1.4).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 class Tree:
-    """A tree with all of its nodes: 64 bytes a leaf."""
+    """A tree with all of its nodes in memory: 64 bytes per leaf."""
 
     def __init__(self, leaves: Iterable[bytes]) -> None:
         level = b"".join(map(_leaf, leaves))
@@ -34,7 +34,7 @@ class Tree:
         return self._levels[-1].hex() or _EMPTY
 
     def find(self, leaf: bytes) -> int | None:
-        """Return where a leaf is first, None if it is nowhere."""
+        """Return the first index of a leaf, None if there is no such leaf."""
         wanted, at = _leaf(leaf), -1
         while (at := self._levels[0].find(wanted, at + 1)) >= 0:
             if at % _SIZE == 0:
@@ -42,7 +42,7 @@ class Tree:
         return None
 
     def path(self, index: int) -> tuple[str, ...]:
-        """Return the hashes beside the way from a leaf to the root, from below, hex."""
+        """Return the sibling hashes on the way from a leaf to the root, from the bottom up, hex."""
         if not 0 <= index < len(self):
             raise IndexError(f"there are {len(self)} leaves, and none with number {index}")
         found = []
@@ -54,13 +54,13 @@ class Tree:
         return tuple(found)
 
     def consistency(self, first: int) -> tuple[str, ...]:
-        """Return the path that shows of which root the first leaves were, hex (RFC 9162, section 2.1.4.1)."""
+        """Return the consistency proof for the first ``first`` leaves, hex (RFC 9162, section 2.1.4.1)."""
         if not 1 <= first <= len(self):
             raise IndexError(f"there are {len(self)} leaves, and the first {first} are not the beginning of them")
         return tuple(node.hex() for node in self._beginning(first, 0, len(self), True))
 
     def beginning(self, first: int) -> str:
-        """Return the root over the first leaves alone, hex."""
+        """Return the root over the first ``first`` leaves, hex."""
         if not 0 <= first <= len(self):
             raise IndexError(f"there are {len(self)} leaves, and not {first}")
         peaks, start = [], 0
@@ -85,7 +85,7 @@ class Tree:
 
 
 class RunningRoot:
-    """The root over leaves that come one after the other: it keeps one hash for each power of two of them."""
+    """The root over leaves that are added one by one; it stores one hash for each power of two of them."""
 
     def __init__(self) -> None:
         self._peaks: list[tuple[int, bytes]] = []
@@ -111,7 +111,7 @@ def _joined(peaks: Sequence[bytes]) -> str:
 
 
 def merkle_root(leaves: Iterable[bytes]) -> str:
-    """Return the SHA-256 Merkle root of some byte strings in order, hex; the strings are gone through once."""
+    """Return the SHA-256 Merkle root of some byte strings in order, hex; the strings are iterated once."""
     running = RunningRoot()
     for leaf in leaves:
         running.add(leaf)
@@ -119,7 +119,7 @@ def merkle_root(leaves: Iterable[bytes]) -> str:
 
 
 def root_from_inclusion_proof(leaf: bytes, index: int, count: int, path: Sequence[str]) -> str | None:
-    """Return the root to which a path leads from the leaf with a number among so many; None if it leads nowhere."""
+    """Return the root that a path gives for leaf number ``index`` of ``count``; None if the path is malformed."""
     if not 0 <= index < count or not all(map(_NODE.fullmatch, path)):
         return None
     node, left = _leaf(leaf), [bytes.fromhex(each) for each in path]
@@ -134,7 +134,7 @@ def root_from_inclusion_proof(leaf: bytes, index: int, count: int, path: Sequenc
 
 
 def verify_consistency(older: str, first: int, newer: str, count: int, path: Sequence[str]) -> bool:
-    """Tell whether a path shows that ``count`` leaves of a newer root begin with ``first`` ones of an older root.
+    """Return whether a path proves that the ``count`` leaves of a newer root begin with the ``first`` of an older one.
 
     RFC 9162, section 2.1.4.2.
     """

@@ -1,37 +1,36 @@
-"""What a referee signs so that it cannot deny it later: that it has a report, and how far a run's transcript went when.
+"""Statements that a referee signs and cannot deny later: receipts of reports, and checkpoints of a run's transcript.
 
-A *receipt* says that it has stored a report: if that is not under the root of its closed question, the referee left it
-out. A *checkpoint* is its word for the whole transcript so far. A *witness* that keeps it signs it with a time of its
-own (:class:`Witnessed`); then the referee cannot show others another history of the run, or a shorter one.
+A *receipt* states that the referee has stored a report: if that is not under the root of its closed question, the
+referee left it out. A *checkpoint* is a statement about the whole transcript so far. A *witness* that stores it signs
+it with a time of its own (:class:`Witnessed`); then the referee cannot show others another or shorter history.
 
-A *beacon* in the order of agents is what witnesses sign of a run's beginning; the curator's share is opened after it.
-Three secrets make an order, each fixed before the next is known, and opened in the same order:
+The order of agents depends on a *beacon*: the witnesses' signatures on the beginning of a run, after which the curator
+opens its share. Three values determine an order, each fixed before the next is known, and opened in the same order:
 
-1. the referee's, of which the configuration C holds the hash; C also names the witnesses W_1..W_m;
-2. the curator's share, of which its terms T hold the hash (:func:`commitment_to`);
-3. the beacon: what each W_i signs of the checkpoint of exactly :data:`ROUND` entries, C and T. Its Merkle root binds
-   both. Before W_i has signed it, the signature does not exist.
+1. the referee's secret, whose hash is in the configuration C; C also names the witnesses W_1..W_m;
+2. the curator's share, whose hash is in its terms T (:func:`commitment_to`);
+3. the beacon: the signature of each W_i on the checkpoint of exactly :data:`ROUND` entries, C and T. Its Merkle root
+   binds both. Before W_i has signed it, the signature does not exist.
 
-Then the curator opens its share, in a message that names the beacon, once for a configuration and for one beacon. The
+Then the curator opens its share, in a message that names the beacon, once per configuration and for one beacon. The
 referee opens its secret when the run has ended. The order is keyed by the 512 bits H(secret + share + beacon).
 
 Theorem. Let SHA-256 and H (SHAKE256) be random oracles and Ed25519 unforgeable under chosen messages. Let the referee,
-the curator or one of the W_i be honest; all others may work together. Let k be 1 if the referee or the curator is
-honest, else the number of this referee's runs to which the honest W_i has given such a word. Of all keys of orders
-let a share p be such as they like. The key of the run that they show is one of these with a chance of at most k p,
-up to the chance to guess 256 bits or to forge a signature.
+the curator or one of the W_i be honest; all others may collude. Let k be 1 if the referee or the curator is honest,
+else the number of this referee's runs for which the honest W_i has signed such a checkpoint. Let a share p of all keys
+of orders be favourable to the colluders. The key of the run that they show is one of these with probability at most
+k p, up to the probability to guess 256 bits or to forge a signature.
 
-Proof. *Honest referee*: its secret is 256 random bits, of which the others have a hash until the run has ended; what
-they choose is chosen without it. *Honest curator*: it gives its budget, and its terms, to one C, so the secret is
+Proof. *Honest referee*: its secret is 256 random bits, of which the others have only a hash until the run has ended, so
+their choices do not depend on it. *Honest curator*: it gives its budget, and its terms, to one C, so the secret is
 fixed; its share is 256 pseudorandom bits, of which they have a hash; it opens them in a message that names one
 beacon, so that is fixed as well. *Honest witness*: it signs at most one checkpoint of :data:`ROUND` entries for a
-run, since it takes nothing but extensions, and the root of that fixes C and T, hence secret and share. Whoever has
-asked H at the right point before W_i signed has forged a signature. Afterwards nothing is left to choose but to give
-the run up, and to begin another one under another name: that makes k tries, and the witness shows to everybody which
-there were. QED.
+run, since it accepts only extensions, and the root of that fixes C and T, hence secret and share. Anyone who has
+queried H at the right point before W_i signed has forged a signature. Afterwards the only choice left is to abandon the
+run and begin another one with another name: this gives k attempts, and the witness shows which runs there were. QED.
 
 A witness's signature is no verifiable random function: one that chooses its nonces can choose among signatures. It then
-chooses without the share and the secret, which is why the share is opened after its word. All three together choose.
+chooses without share and secret, since the share is opened later. All three parties together can choose the order.
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ from common.log.merkle import Tree, merkle_root
 from common.log.transcript import AnyEntry, EntryHash
 
 Time = Annotated[int, Field(ge=0, lt=253_402_300_800)]
-"""Seconds since 1970, UTC, before the year 10000: others have to be able to show them."""
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]  # what witnesses and transcripts count
+"""Seconds since 1970, UTC, before the year 10000, so that other programs can show them as dates."""
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]  # a number of entries, reports or checkpoints
 
 
 class Receipt(Value):
-    """The report with a signature, on a question of a run, is stored; ``time`` is that of the referee's clock."""
+    """The statement that the report with a signature is stored; ``time`` is that of the referee's clock."""
 
     KIND: ClassVar[str] = "receipt"
     run: str = Field(pattern=RUN)
@@ -65,10 +64,10 @@ class Receipt(Value):
 
 
 class Checkpoint(Value):
-    """A run's transcript has this many entries, ends in this hash, and has this root over the hashes of all.
+    """The statement that a transcript has this many entries, ends in this hash, and has this root over all hashes.
 
-    ``configuration`` is the digest of the run's configuration, ``time`` that of the referee's clock. Question k takes
-    no answers once ``closed`` (:func:`closed_of`) is above k. Earlier versions left it out.
+    ``configuration`` is the digest of the run's configuration, ``time`` that of the referee's clock. Question k accepts
+    no answers once ``closed`` (:func:`closed_of`) is above k. Earlier versions omitted it.
     """
 
     KIND: ClassVar[str] = "checkpoint"
@@ -81,16 +80,16 @@ class Checkpoint(Value):
     closed: int | None = Field(default=None, ge=0, exclude_if=lambda closed: closed is None)
 
     def covers(self, entries: Sequence[AnyEntry], tree: Tree | None = None) -> bool:
-        """Tell whether it is of a transcript with these entries, or of its beginning."""
+        """Return whether it is a checkpoint of a transcript with these entries, or of its beginning."""
         if len(entries) < self.entries or entries[self.entries - 1].hash != self.hash:
             return False
         return self.root == (tree or entries_tree(entries)).beginning(self.entries)
 
 
 class Witnessed(Value):
-    """A witness keeps a checkpoint (``checkpoint`` is its digest) since a time, as number ``position`` of its run.
+    """The statement that a witness stores a checkpoint (by its digest) since a time, as number ``position`` of its run.
 
-    ``previous`` is the digest of what the witness signed before it for this run, zeros for the first.
+    ``previous`` is the digest of the witness's previous statement for this run, zeros for the first.
     """
 
     KIND: ClassVar[str] = "witnessed"
@@ -101,7 +100,7 @@ class Witnessed(Value):
 
 
 class StoredCheckpoint(Value):
-    """A signed checkpoint, and what witnesses have signed of it."""
+    """A signed checkpoint, and the witnesses' signed statements about it."""
 
     checkpoint: Signed
     witnessed: tuple[Signed, ...] = ()
@@ -121,9 +120,10 @@ class StoredCheckpoint(Value):
 
 
 def check_contradiction(shown: object, put: Signed, witness: str) -> None:
-    """Refuse that a run has another history than a checkpoint of it says, unless its own referee has signed that.
+    """Verify a witness's claim that it has seen another history of a run than a checkpoint states.
 
-    ``shown`` is what the witness shows for it, as it came. PeerMisbehaved, if it contradicts nothing.
+    ``shown`` is the witness's evidence, as received. PeerMisbehaved if it is not a checkpoint that the run's referee
+    has signed and that contradicts ``put``.
     """
     checkpoint = Checkpoint.parse(put.message)
     try:
@@ -141,7 +141,7 @@ def check_contradiction(shown: object, put: Signed, witness: str) -> None:
 
 
 class RunSeen(Value):
-    """A run of which a witness keeps checkpoints: how far the last one goes, and when the witness signed it."""
+    """A run whose checkpoints a witness stores: the entries of the last one, and when the witness signed it."""
 
     run: str = Field(pattern=RUN)
     entries: int = Field(ge=1, lt=1 << 53)
@@ -149,10 +149,10 @@ class RunSeen(Value):
 
 
 class ProofRequest(Value):
-    """A participant asks for the proof that its report on a question is in the transcript.
+    """A participant's request for the proof that its report on a question is in the transcript.
 
-    ``since``: how many entries the newest checkpoint of the run had that it was shown before, with which the transcript
-    must begin.
+    ``since``: number of entries of the newest checkpoint of the run that it was shown before, which the transcript must
+    extend.
     """
 
     KIND: ClassVar[str] = "proof-request"
@@ -163,15 +163,15 @@ class ProofRequest(Value):
 
 
 class Proof(Value):
-    """That a report is under the root of its question, and this root in the transcript.
+    """The proof that a report is under the root of its question, and that this root is in the transcript.
 
     Attributes:
         entry: The transcript's entry with the counts and the root of the question.
-        index, reports, path: The report's place among those on the question, their number, and its path to the root.
-        body: The packed answer of an individual, hex; empty for a host, which has its own.
-        kept: The newest checkpoint: it covers the entry.
+        index, reports, path: The report's index among those on the question, their number, and its path to the root.
+        body: The packed answer of an individual, hex; empty for a host, which has stored it.
+        kept: The newest checkpoint, which covers the entry.
         entry_path: Path of the entry's hash to the checkpoint's root.
-        consistency: That the transcript begins with as many entries as the request names, if it names some.
+        consistency: Proof that the transcript extends the ``since`` entries of the request, if that states some.
     """
 
     entry: dict[str, Any]
@@ -185,9 +185,9 @@ class Proof(Value):
 
 
 def closed_of(kinds: Sequence[str]) -> int:
-    """Return how many messages of a protocol are over in a transcript with entries of these kinds.
+    """Return how many messages of a protocol are completed in a transcript with entries of these kinds.
 
-    An operation is one entry, a question is one and its answers are the next. A run that has ended leaves nothing open.
+    An operation is one entry; a question is one, and its answers are the next. A run that has ended has none open.
     """
     replies = kinds.count("question") if kinds and kinds[-1] == "result" else kinds.count("answers")
     return kinds.count("operation") + replies
@@ -199,13 +199,13 @@ def entries_tree(entries: Sequence[AnyEntry]) -> Tree:
 
 
 def receipt_for(signer: Identity, run: object, question: object, report: str, now: Time) -> bytes:
-    """Return a referee's signed receipt for a stored report; its fields are valid ones."""
+    """Return a referee's signed receipt for a stored report; the fields must be valid, since they are not checked."""
     payload = f'{{"question":{question},"report":"{report}","run":"{run}","time":{now}}}'
     return signer.envelope(Receipt.KIND, payload.encode("ascii"))
 
 
 def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "") -> Receipt:
-    """Return a receipt, if it is the referee's for this report (Forged)."""
+    """Verify that a receipt is the referee's for this report, and return it; else Forged."""
     receipt = Receipt.parse_signed(verify(signed, Receipt.KIND, referee, whose))
     about = report.message.get("run"), report.message.get("question"), report.signature
     if (receipt.run, receipt.question, receipt.report) != about:
@@ -232,18 +232,18 @@ def signed_checkpoint(
 
 
 ROUND = 2
-"""Entries of the transcript of which witnesses' words are the beacon: the configuration, and the curator's terms."""
+"""Number of entries whose checkpoint the witnesses sign as the beacon: the configuration, and the curator's terms."""
 
 
 class RevealRequest(RunMessage):
-    """The referee asks the curator to open its share, and shows it the beacon."""
+    """The referee's request that the curator open its share, with the beacon."""
 
     KIND: ClassVar[str] = "open-share"
     words: StoredCheckpoint
 
 
 class RevealedShare(RunMessage):
-    """The curator opens its share, once it has been shown the beacon (``beacon`` is its value)."""
+    """The curator's opened share, sent after it has received the beacon (``beacon`` is its value)."""
 
     KIND: ClassVar[str] = "share"
     beacon: str = Field(pattern=DIGEST)
@@ -251,20 +251,20 @@ class RevealedShare(RunMessage):
 
 
 def commitment_to(share: str) -> str:
-    """Return what terms hold of a share (32 bytes in hex) until it is opened: its SHA-256, hex."""
+    """Return the commitment to a share (32 bytes in hex) that terms contain: its SHA-256, hex."""
     return hashlib.sha256(bytes.fromhex(share)).hexdigest()
 
 
 def beacon_value(
     words: StoredCheckpoint, *, referee: str, run: str, digest: str, witnesses: Sequence[str] | None
 ) -> str:
-    """Return the beacon of a run from what its witnesses have signed: SHA-256, hex.
+    """Return the beacon of a run from its witnesses' signatures: SHA-256, hex.
 
     Args:
-        witnesses: The keys that the configuration names; None: whoever they are, as a curator takes them.
+        witnesses: The keys that the configuration names; None: any witnesses, as a curator accepts them.
 
     Raises:
-        Forged, BadMessage: If they are not the words of all these witnesses, and of no others, about the run's first
+        Forged, BadMessage: If the signatures are not those of all these witnesses, and of no others, on the run's first
             :data:`ROUND` entries.
     """
     checkpoint = words.verified(referee)

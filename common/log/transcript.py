@@ -4,8 +4,8 @@ Entry k is one line of canonical JSON::
 
     {"body": {...}, "hash": ..., "index": k, "kind": ..., "previous": hash of entry k-1, "signature": ...}
 
-:mod:`common.log.entries` has the rule of the hash, which the referee signs. Changing, dropping, adding or reordering
-anything breaks the chain at a known entry. Ed25519 is deterministic: the same run history always gives the same bytes.
+:mod:`common.log.entries` defines the hash, which the referee signs. Changing, dropping, adding or reordering entries
+breaks the chain at a known entry. Ed25519 is deterministic: the same run history always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from common.crypto.identity import Identity, verify_bytes
 from common.log.entries import Entry, Verifier, following, link_of, linked
 
 MOST_ENTRIES = 1 << 17
-"""Entries of a transcript that are read from a file: each is verified, which takes a fifth of a millisecond."""
+"""Most entries of a transcript that are read: each is verified, which takes a fifth of a millisecond."""
 _KIND = "transcript-entry"
 
 
@@ -37,7 +37,7 @@ class SignedEntry(Entry):
 
 
 class StoredEntry:
-    """An entry in the bytes of its line, without its newline: a transcript takes the memory of its file."""
+    """An entry as the bytes of its line, without the newline: a transcript takes as much memory as its file."""
 
     __slots__ = ("_line", "hash", "index", "kind")
 
@@ -54,7 +54,7 @@ AnyEntry = SignedEntry | StoredEntry
 
 
 class EntryHash(NamedTuple):
-    """Kind and hash of an entry: all that a checkpoint needs of it."""
+    """Kind and hash of an entry, which are sufficient for a checkpoint."""
 
     kind: str
     hash: str
@@ -72,17 +72,17 @@ def append(last: SignedEntry | None, kind: str, body: dict[str, Any], signer: Id
 
 
 def check_entry(entry: SignedEntry, key: str) -> None:
-    """Check that an entry says what its hash says, and that the hash is signed."""
+    """Verify that an entry matches its hash, and that ``key`` has signed the hash; else Forged."""
     if entry.hash != linked(entry.previous, link_of(entry.index, entry.kind, entry.payload)):
         raise Forged(f"entry {entry.index} of the transcript is not what its hash says")
     verify_bytes(key, _KIND, bytes.fromhex(entry.hash), entry.signature)
 
 
 def read(lines: Iterable[bytes], key: str | None = None) -> list[StoredEntry]:
-    """Parse and verify a whole transcript, of lines with their newlines.
+    """Parse and verify a whole transcript, given as lines with their newlines.
 
-    The referee's public key is by default the one that entry 0 names. AuditFailed names the first line that does not
-    verify, and why.
+    The referee's public key is by default the one that entry 0 states. AuditFailed names the first line that does not
+    verify, and the reason.
     """
     found: list[StoredEntry] = []
     verifier = Verifier()

@@ -1,6 +1,6 @@
-"""Witnesses keep the signed heads of logs away from them: append-only, nothing but an extension of the last is taken.
+"""Witnesses, which store the signed heads of logs elsewhere: append-only, and they accept only extensions of the last.
 
-Whoever puts an older copy of a log back, cuts it, or goes on with two copies, cannot make a witness forget.
+So a witness detects that a log was replaced by an older copy, was cut, or is continued in two copies.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from common.crypto.identity import Signed, verify
 from common.log.entries import Extension, Head
 from common.log.receipts import StoredCheckpoint
 
-_BLOCK = 1 << 16  # bytes of a file's end that are read at a time
+_BLOCK = 1 << 16  # bytes read at a time from the end of a file
 
 
 class Witness(Protocol):
-    """Keeps the signed heads of one ledger (:class:`~common.log.entries.Extension`), or checkpoints of any runs."""
+    """A store of the signed heads of one ledger (:class:`~common.log.entries.Extension`), or of checkpoints of runs."""
 
     @property
     def place(self) -> str: ...
 
     def key(self) -> str:
-        """Return the public key by which its words are verified; empty: it signs nothing."""
+        """Return the public key that verifies its signatures; empty if it signs nothing."""
         ...
 
     def keep(self, signed: Signed) -> Signed | None:
-        """Keep a signed extension or checkpoint, and return the witness's word for it, if it signs any; idempotent.
+        """Store a signed extension or checkpoint, and return the witness's signed statement, if any; idempotent.
 
-        RolledBack, if it does not extend the last one; Forged, if another key signed the ones before.
+        RolledBack if it does not extend the last one; Forged if another key signed the previous ones.
         """
         ...
 
     def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
-        """Return all that it keeps of the run of a referee, oldest first; of its ledger the newest head alone."""
+        """Return all stored checkpoints of a referee's run, oldest first; for a ledger, only the newest head."""
         ...
 
     def check_writable(self) -> None:
-        """Raise OSError or TandemError, if nothing could be kept here now."""
+        """Raise OSError or TandemError if nothing can be stored at present."""
         ...
 
 
 def last_head(witness: Witness) -> Head | None:
-    """Return the newest head of the ledger that a witness keeps, None if there is none."""
+    """Return the newest head of the ledger that a witness has stored, None if there is none."""
     kept = witness.kept()
     return Extension.parse(verify(kept[-1].checkpoint, Extension.KIND)).head if kept else None
 
 
 class FileWitness:
-    """A witness that is a file: one signed extension a line, each synchronised before the next is taken."""
+    """A witness that is a file: one signed extension per line, each synchronised before the next is accepted."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
@@ -80,7 +80,7 @@ class FileWitness:
                 raise Forged(f"the heads in {self.place} were signed by {found.key[:16]}..., not {signed.key[:16]}...")
             known = None if found is None else Extension.parse(found.message).head
             if known == wanted.head:
-                os.fsync(file.fileno())  # who wrote it may have failed at that
+                os.fsync(file.fileno())  # the process that wrote it may have failed to do so
                 return
             if not wanted.extends(known):
                 why = behind(f"the witness {self.place}", known, wanted.head)
@@ -106,7 +106,7 @@ class FileWitness:
 
 @contextmanager
 def held_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file of lines for this process alone; its folder knows of it before anything is in it."""
+    """Open a file of lines with an exclusive lock; a new file's folder is synchronised before it is written."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     with os.fdopen(descriptor, "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -115,7 +115,7 @@ def held_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def last_line(file: IO[bytes]) -> tuple[bytes | None, int]:
-    """Return the last whole line of a file, None if it has none, and where it ends: what was cut off lies behind it."""
+    """Return the last complete line of a file, None if there is none, and its end; a partial line may follow."""
     at, read = file.seek(0, os.SEEK_END), b""
     while at > 0 and read.count(b"\n") < 2:
         before, at = at, max(0, at - _BLOCK)
@@ -126,7 +126,7 @@ def last_line(file: IO[bytes]) -> tuple[bytes | None, int]:
 
 
 def behind(who: str, known: Head | None, found: Head) -> str:
-    """Say that a ledger is not what somebody has seen of it."""
+    """Return the message that a ledger is not the one that someone has seen."""
     if known is None:
         return f"{who} was shown a ledger that does not begin at its beginning"
     if known.chain != found.chain:
