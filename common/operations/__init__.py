@@ -1,4 +1,4 @@
-"""Operations: what a referee may ask of the curator, as data, each with its result. Registered.
+"""Operations: registered requests of a referee to the curator, as data, each with its result.
 
-A new one takes a file here, and a handler in :mod:`curator.operations`.
+A new one needs a class in this package, and a handler in :mod:`curator.operations`.
 """

@@ -1,4 +1,4 @@
-"""Operations of the curator: requests with their results, and a release, which is a result and its event."""
+"""Operations of the curator: requests with their results; a release is a result with its privacy event."""
 
 from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -18,17 +18,17 @@ from common.operations.target_bound import TargetBound
 from common.privacy.events import Event, parse_event
 from common.privacy.theorems.randomized_response import Rule
 
-MAX_WHOLE = 1 << 53  # whole numbers up to here are the same as doubles
+MAX_WHOLE = 1 << 53  # whole numbers up to this are exact as doubles
 
 Whole = Annotated[int, Field(strict=True, ge=-MAX_WHOLE, le=MAX_WHOLE)]
-"""A whole number in a result: no truth value, no text, no fraction."""
-Natural = Annotated[int, Field(strict=True, ge=0)]  # A whole number from 0 on, of any length
+"""A whole number in a result: not a boolean, a text or a fraction."""
+Natural = Annotated[int, Field(strict=True, ge=0)]  # a whole number from 0 on, of any length
 
 _EVENT = "event"
 
 
 class Result(Value):
-    """What the curator finds by one kind of operation, as a frozen value."""
+    """The result of one kind of operation, as a frozen value."""
 
 
 R = TypeVar("R", bound=Result)
@@ -37,12 +37,12 @@ R = TypeVar("R", bound=Result)
 class Operation(RegisteredValue, Generic[R]):
     """A request to the curator, as a frozen value with a ``kind``.
 
-    The contract suite has each example carried out on 4000 people with 24 features, 0 or 1; the learner and the public
-    sample are any with which the handler is content.
+    The contract suite carries out each example on 4000 people with 24 features, 0 or 1, with a learner and a public
+    sample that the handler accepts.
     """
 
     kind: str
-    result: ClassVar[type[Any]]  # the type of what it releases: the class that this one is generic in
+    result: ClassVar[type[Any]]  # the type of its result: the type argument of this class
 
     @property
     @abstractmethod
@@ -51,14 +51,14 @@ class Operation(RegisteredValue, Generic[R]):
 
     @property
     def reweighs_by(self) -> Weighing | None:
-        """By what it changes the curator's weights; None: it leaves them as they are."""
+        """The function that it reweighs the curator's records by; None: it leaves the weights unchanged."""
         return None
 
     def check(self, result: R) -> None:
-        """Refuse a result that does not answer this request: raise BadMessage, saying what was wanted."""
+        """Raise BadMessage, which states what was requested, if a result does not answer this request."""
 
     def read(self, release: Any) -> R:
-        """Return the result in the JSON form of a release; BadMessage if it does not answer this request."""
+        """Parse the result from the JSON form of a release; BadMessage if it does not answer this request."""
         if not isinstance(release, dict):
             raise BadMessage(f"a release is an object, found {type(release).__name__}")
         found: R = self.result.parse(findings(release))
@@ -67,17 +67,17 @@ class Operation(RegisteredValue, Generic[R]):
 
 
 def release_of(result: Result, event: Event) -> dict[str, Any]:
-    """Return the JSON form of a release: the result's fields, and beside them what it cost."""
+    """Return the JSON form of a release: the result's fields, and the privacy event."""
     return {**result.wire(), _EVENT: event.wire()}
 
 
 def findings(release: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON form of a release's result: all but the event."""
+    """Return the JSON form of a release's result: all fields except the event."""
     return {name: value for name, value in release.items() if name != _EVENT}
 
 
 def declared_event(release: dict[str, Any]) -> Event:
-    """Return the event that a release declares; BadMessage if none that is known."""
+    """Return the event that a release declares; BadMessage if there is none, or its kind is unknown."""
     return parse_event(release.get(_EVENT))
 
 
@@ -89,10 +89,10 @@ MAX_DIRECTIONS = 64
 
 
 class Directions(Value):
-    """Directions in which a sample varies most, uncorrelated and of variance about 1 in it: u_j = <rows_j, x> - b_j.
+    """Directions in which a sample varies most: u_j = <rows_j, x> - b_j, uncorrelated and with variance about 1.
 
     Attributes:
-        rows, offsets: k rows of d numbers, and the k numbers b_j; those with the greatest variance of x first.
+        rows, offsets: k rows of d numbers, and the k numbers b_j; directions with the greatest variance of x first.
     """
 
     rows: tuple[tuple[Weight, ...], ...] = Field(min_length=1, max_length=MAX_DIRECTIONS)
@@ -106,10 +106,10 @@ class Directions(Value):
 
 
 class ClassScores(Value):
-    """How the scores of C classes lie in a sample, as a release says: normal in each class, with one covariance.
+    """The distribution of the scores of C classes in a sample, from a release: normal per class, with one covariance.
 
     Attributes:
-        shares: How many people each class has, as a share.
+        shares: The share of people in each class.
         means: C rows: the mean scores of the people of a class.
         root: C rows: the symmetric square root of the covariance of scores within a class.
     """
@@ -127,12 +127,12 @@ class ClassScores(Value):
 
 
 class Learned(Result):
-    """What was learned: a hypothesis about records as the learner saw them.
+    """A learned hypothesis about records as the learner saw them.
 
     Attributes:
-        scores: Of a hypothesis of several classes, how its scores lie in the sample, where the release says it.
-        bound: What both samples of an adaptation say of its loss on the target; in the JSON form only if asked for.
-        directions: What the learner's release says of how its sample varies; only if asked for, and where it says it.
+        scores: For a hypothesis of several classes: the distribution of its scores, if the release contains it.
+        bound: The bound on the target loss from both samples of an adaptation; in the JSON form only if requested.
+        directions: The directions in which the sample varies; only if requested, and if the release contains them.
     """
 
     hypothesis: AnyHypothesis
@@ -145,7 +145,7 @@ class Learned(Result):
 class Learn(Operation[Learned]):
     """Learn a hypothesis from draws of the current reweighed distribution, seen as a task says, and release it.
 
-    Rounds are counted over all tasks. Of the same release so many :class:`Directions` may be asked for besides.
+    Rounds are counted over all tasks. ``directions`` is the number of :class:`Directions` to return from the release.
     """
 
     result: ClassVar = Learned
@@ -160,7 +160,7 @@ class Learn(Operation[Learned]):
         return 0 if self.task is None else self.task.min_features
 
     def about_records(self, result: Learned) -> Hypothesis:
-        """Return what was learned as a hypothesis about whole records; BadMessage if the task can have none such."""
+        """Return the learned hypothesis as one about whole records; BadMessage if the task does not allow it."""
         return result.hypothesis if self.task is None else self.task.about(result.hypothesis)
 
     def check(self, result: Learned) -> None:
@@ -168,13 +168,13 @@ class Learn(Operation[Learned]):
 
 
 class OpenedStream(Value):
-    """What a stream of further questions was opened with: its sparse vector, and how many questions it takes.
+    """The parameters of an opened stream of further questions: its sparse vector, and its number of questions.
 
     Attributes:
-        cutoff: T, how many unstable answers there may be in the whole sequence, those that began it included.
-        level: w, the threshold without its noise; of_threshold, of_query: e of either noise
-            (:class:`common.privacy.theorems.votes.Thresholds`).
-        questions: How many there may be, stable or not.
+        cutoff: T, the most unstable answers in the whole sequence, including those of this operation.
+        level: w, the threshold without noise.
+        of_threshold, of_query: e of either noise (:class:`common.privacy.theorems.votes.Thresholds`).
+        questions: The most questions, stable or not.
     """
 
     cutoff: int = Field(strict=True, ge=1)
@@ -185,12 +185,12 @@ class OpenedStream(Value):
 
 
 class Labelled(Result):
-    """The labels of the points, and a student's model; None, and not in the JSON form, where none was asked for.
+    """The labels of the points, and a student's model; None, and not in the JSON form, if it was not requested.
 
     Attributes:
-        labels: One a point: -1, +1, the number of a class, or None where the vote has no winner.
+        labels: One per point: -1, +1, the number of a class, or None if the vote has no winner.
         protects: Whether the guarantee is for the records or for their labels only.
-        stream: What may be asked further, if anything; in the JSON form only then.
+        stream: The stream of further questions, if one was opened; in the JSON form only then.
     """
 
     labels: tuple[Annotated[int, Field(strict=True, ge=-1)] | None, ...]
@@ -200,7 +200,7 @@ class Labelled(Result):
 
     @property
     def unstable(self) -> int:
-        """How many of the answers may have been unstable ones: all of the points without a label."""
+        """Upper bound on the number of unstable answers: the number of points without a label."""
         return sum(label is None for label in self.labels)
 
 
@@ -208,12 +208,12 @@ class Labelled(Result):
 class LabelPoints(Operation[Labelled]):
     """Label public points by the votes of teachers on disjoint chunks of the sample, and release the labels.
 
-    The curator's learner must be ``model-agnostic``, which says how. Points that were labelled may be asked for again:
-    that costs again.
+    The curator's learner must be ``model-agnostic``, whose settings determine the votes. The same points may be
+    labelled again, at further cost.
 
     Attributes:
-        first, count: Number of the first point of the public sample, and how many to label from there on. A sparse
-            vector answers all of its learner's queries at once, or none.
+        first, count: Number of the first point of the public sample, and the number of points to label from there on.
+            A sparse vector answers all of its learner's queries at once, or none.
         transfer: Whether to train the learner's student on these points, too, and release its model.
     """
 
@@ -236,7 +236,7 @@ class LabelPoints(Operation[Labelled]):
 
 
 class BlockParities(Result):
-    """For each part, the features that each block's parity sums up (the constant is one more), or None."""
+    """For each part and block, the features in the learned parity (the constant is one more), or None."""
 
     parities: tuple[tuple[FeatureSet | None, ...], ...]
 
@@ -246,10 +246,10 @@ class LearnParities(Operation[BlockParities]):
     """Learn a parity in each of several blocks of the people, who are sorted by a value; release what each says.
 
     Attributes:
-        features: The first so many features, and a constant 1, are what parities sum up; the label is their sum.
+        features: Parities are sums of some of the first ``features`` features and a constant 1; the label is the sum.
         first, bits: The features that are the bits of the value, most significant first.
         blocks: Number of blocks of equally many people.
-        parts: Each of so many disjoint parts of the people answers for all blocks.
+        parts: Number of disjoint parts of the people; each answers for all blocks.
         rule: How KLNRS keeps records.
     """
 
@@ -302,7 +302,7 @@ class Count(Operation[ReleasedCount]):
 
 
 class SelectedFeature(Result):
-    """The number of the selected feature, as one of the whole record."""
+    """The number of the selected feature within the whole record."""
 
     feature: Natural
 
@@ -329,7 +329,7 @@ class Select(Operation[SelectedFeature]):
 
 
 class CountedHead(Result):
-    """The listed values, the likeliest first, the noisy count of each (may be negative), and among how many people."""
+    """The listed values, the likeliest first, the noisy count of each (may be negative), and the people counted."""
 
     items: tuple[Word, ...]
     counts: tuple[Whole, ...]
@@ -348,7 +348,7 @@ class HeadList(Operation[CountedHead]):
     first: int = Field(default=0, ge=0, lt=1 << 20)
     bits: int = Field(ge=1, le=64)
     most: int = Field(ge=1, le=1 << 12)
-    epsilon: float = Field(ge=0.0025, le=60.0)  # half of it is that of geometric noise, from 0.001 to 30
+    epsilon: float = Field(ge=0.0025, le=60.0)  # geometric noise takes half of it, which must be in [0.001, 30]
     examples: ClassVar = ({"first": 1, "bits": 10, "most": 5, "epsilon": 2.0},)
 
     @property
@@ -366,18 +366,18 @@ class HeadList(Operation[CountedHead]):
 
 
 class Reweighed(Result):
-    """Nothing: the weights are the curator's own."""
+    """An empty result: the curator does not release its weights."""
 
 
 @OPERATIONS.register("reweigh")
 class Reweigh(Operation[Reweighed]):
     """Multiply every record's weight by exp(-eta (1 - loss of any hypothesis)). Releases nothing.
 
-    The loss is in [0, 1]: a convex one is divided by its public ``bound``, and counts as that where it is above. Kohen
+    The loss is in [0, 1]: a convex one is divided by its public ``bound``; a larger loss counts as the bound. Kohen
     & Sheffet's Algorithm 4 prints exp(-alpha/(8LD) (LD - L)): a step of LD times alpha'/8, alpha' = alpha/(LD), on that
-    scale; its analysis is of alpha'/8 (docs/corrections.md, K1).
+    scale; its analysis is for alpha'/8 (docs/corrections.md, K1).
 
-    With a ``rival`` g the loss is (1 + [h errs] - [g errs])/2: records on which h alone errs gain against the others.
+    With a ``rival`` g the loss is (1 + [h errs] - [g errs])/2: records on which only h errs gain relative weight.
     """
 
     result: ClassVar = Reweighed
@@ -416,8 +416,8 @@ class NoisyMargins(Result):
     """The weighted margins with noise, on a public grid.
 
     Attributes:
-        shares: One an item of the cells, in units, of which ``whole`` make 1: with noise negative, or above that.
-        whole: A power of two, which follows from public numbers.
+        shares: One per item of the cells, in units of 1/``whole``; with noise, it may be negative or above 1.
+        whole: A power of two, which is determined by public numbers.
     """
 
     shares: tuple[Whole, ...]
@@ -425,7 +425,7 @@ class NoisyMargins(Result):
 
     @property
     def fractions(self) -> Floats:
-        """The shares as parts of 1, shape (items,), exact."""
+        """The shares as fractions, shape (items,), exact."""
         return np.array(self.shares, dtype=np.float64) / self.whole
 
 
@@ -433,10 +433,10 @@ class NoisyMargins(Result):
 class Margins(Operation[NoisyMargins]):
     """Release the share of each item in the curator's people, with noise: each counts as much as their weight now.
 
-    Where nothing was reweighed all weights are alike, and these are plain shares.
+    Without a reweigh all weights are equal, and these are plain shares.
 
-    The noise is Gaussian, of standard deviation sqrt(2) s/mu, s a bound on one person's weight: 1/n before the first
-    reweigh, 1/(kappa n) after some. This is mu-GDP.
+    The noise is Gaussian with standard deviation sqrt(2) s/mu, where s bounds one person's weight: 1/n before the first
+    reweigh, 1/(kappa n) afterwards. This is mu-GDP.
     """
 
     result: ClassVar = NoisyMargins

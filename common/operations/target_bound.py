@@ -1,4 +1,4 @@
-"""What the two samples alone say of a released model's loss on the target: Theorem B.1 of Bassily et al. (2024)."""
+"""Bound on a released model's loss on the target from the two samples alone: Theorem B.1 of Bassily et al. (2024)."""
 
 import math
 from statistics import NormalDist
@@ -9,24 +9,24 @@ from pydantic import Field, model_validator
 from common.core.values import Value
 
 CONFIDENCE = 0.95
-_ROUNDING = 1.0 + 2.0**-40  # what a sum of a few doubles loses, and more
+_ROUNDING = 1.0 + 2.0**-40  # more than the rounding error of a sum of a few doubles
 
 
 class TargetBound(Value):
-    """An upper bound on a loss on the target, as a sum of five terms, in units of what agents measure.
+    """An upper bound on a loss on the target, as a sum of five terms, in the units that agents measure.
 
-    It is about people whose features are within the learner's public ``norm``: longer ones count as shortened to it.
-    It assumes that either sample was drawn independently from its domain, and nothing else of the domains.
+    It is about people whose features are within the learner's public ``norm``: longer ones count as scaled down to it.
+    It assumes only that each sample was drawn independently from its domain.
 
     Attributes:
-        loss: Which: ``squared``, of a response in [0, 1], or ``zero-one``, by a loss that is never below.
-        value: The sum. At 1 or above it says nothing, as no loss here is greater.
+        loss: ``squared``, of a response in [0, 1], or ``zero-one``, which is bounded by a loss that is never smaller.
+        value: The sum. A value of 1 or above is trivial, as no loss here is greater.
         confidence: Over the draws of both samples and the curator's noise together.
         empirical: Mean loss of both samples, weighted by alpha and 1 - alpha; the private one as released, with noise.
         discrepancy: alpha times the discrepancy of the samples as released.
-        noise: By how much the noise of the two releases may have made these terms too small.
-        sampling: By how much the weighted mean loss may be below its expectation, for all models of the ball at once.
-        estimation: alpha times that by which the samples' discrepancy may be below that of the domains.
+        noise: Margin for the noise of the two releases, which may have made these terms too small.
+        sampling: Margin for the weighted mean loss below its expectation, for all models of the ball at once.
+        estimation: alpha times the margin for the samples' discrepancy below that of the domains.
     """
 
     loss: Literal["squared", "zero-one"]
@@ -50,7 +50,7 @@ class TargetBound(Value):
         return self.empirical, self.discrepancy, self.noise, self.sampling, self.estimation
 
     def in_words(self) -> str:
-        """Say what it bounds and on what assumptions, and what it is made of."""
+        """Return a sentence with the bound, its terms and its assumptions."""
         says = "" if self.value < 1.0 else ", which says nothing, as no loss is greater than 1"
         what = "share of mistakes" if self.loss == "zero-one" else "squared loss"
         sure = math.floor(self.confidence * 1e4 + 1e-9) / 100
@@ -63,14 +63,14 @@ class TargetBound(Value):
 
 
 class Released(NamedTuple):
-    """A number that may be below what it estimates by noise of this deviation, and by ``slack`` besides."""
+    """A number that may be too small by noise of this standard deviation, and by ``slack`` in addition."""
 
     value: float
     deviation: float
     slack: float
 
     def margin(self, chance: float) -> float:
-        """Return by how much it is too small at most, but with this probability."""
+        """Return the most by which it is too small, except with probability ``chance``."""
         return -NormalDist().inv_cdf(chance) * self.deviation + self.slack if self.deviation else self.slack
 
 
@@ -90,27 +90,27 @@ def target_bound(
     discrepancy: Released,
     known: LossClass,
 ) -> TargetBound:
-    """Return the right side of Theorem B.1 at q = p, with everything in it estimated from what is released.
+    """Return the right side of Theorem B.1 at q = p, with all terms estimated from released numbers.
 
-    *Theorem.* m people of the source and n of the target, ``sizes``, are drawn independently, losses of one model
-    differ by B at most, and R_p <= c ||p||, p = (alpha/m, (1 - alpha)/n), alpha fixed beforehand. Then with probability
-    1 - eta, eta = 1 - :data:`CONFIDENCE`, over the samples and the noise, the loss on the target of *whatever* model of
-    the class is released is at most
+    *Theorem.* Let m people of the source and n of the target (``sizes``) be drawn independently, let losses of one
+    model differ by at most B, and R_p <= c ||p||, p = (alpha/m, (1 - alpha)/n), alpha fixed beforehand. Then with
+    probability 1 - eta, eta = 1 - :data:`CONFIDENCE`, over the samples and the noise, the loss on the target of *any*
+    released model of the class is at most
 
         alpha L_S + (1 - alpha) L_T + alpha d + noise + ||p|| (2 c + B sqrt(ln(8/eta)/2))
             + alpha (2 c (1/sqrt m + 1/sqrt n) + B sqrt((1/m + 1/n) ln(4/eta)/2)).
 
-    *Proof.* Theorem B.1 with q = p, at eta/4: the terms with ||q - p||_1 vanish, and sqrt(ln log2 2) = 0. Its dis is
-    that of the domains, one-sided (which suffices in (10)). For all models at once
+    *Proof.* Use Theorem B.1 with q = p, at eta/4: the terms with ||q - p||_1 vanish, and sqrt(ln log2 2) = 0. Its dis
+    is that of the domains, one-sided (which suffices in (10)). For all models at once
 
         (L(T) - L(S)) - (L_T - L_S) <= 2 c/sqrt n + 2 c/sqrt m + B sqrt((1/m + 1/n) ln(4/eta)/2)
 
     with probability 1 - eta/4: a record moves the supremum by B/m or B/n (McDiarmid), and its mean is at most the two
-    symmetrized ones. So dis is at most the samples' discrepancy, one-sided or not, plus that. Both released numbers are
-    below what they estimate by more than their margin at eta/4 with that probability at most: noise is Gaussian. The
-    union bound; and as both inequalities hold for all models, the released one may depend on the samples.
+    symmetrized ones. So dis is at most the samples' discrepancy, one-sided or not, plus that. As noise is Gaussian,
+    each released number is too small by more than its margin at eta/4 with probability at most eta/4. The union bound
+    completes the proof; as both inequalities hold for all models, the released one may depend on the samples.
 
-    ``scale`` is what a unit of the class' loss is in units of ``loss``.
+    ``scale`` is the size of a unit of the class' loss in units of ``loss``.
     """
     eta = 1.0 - CONFIDENCE
     (m, n), (c, width) = sizes, known
