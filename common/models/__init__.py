@@ -1,1 +1,1 @@
-"""Models that can be used: a run's public answer together with the public rules by which columns become features."""
+"""Usable models: a run's public answer with the public rules by which columns become features."""

@@ -1,7 +1,7 @@
-"""A model in the words of its table: weights a unit of each column, questions about values, which class wins.
+"""A model in the terms of its table: weights per unit of each column, conditions on values, the class that wins.
 
-A half-space over features x_j = (v_j - low_j)/(high_j - low_j) is one over the columns' own values v_j, within their
-bounds. A row that is shortened by a factor s has the features of one with the values low_j + s (v_j - low_j).
+A half-space over features x_j = (v_j - low_j)/(high_j - low_j) is a half-space over the columns' values v_j, within
+their bounds. A row that is scaled by a factor s has the features of a row with the values low_j + s (v_j - low_j).
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from common.local.hypotheses.hypothesis import Hypothesis, Linear, Network, Regr
 from common.local.hypotheses.rules import LEAF, Conjunction, Constant, Parity, Stump, Trees
 from common.models.model import Model, feature_names, target_of
 
-MAX_LINES = 60  # lines of trees that are shown; the JSON document has all
+MAX_LINES = 60  # lines of trees that are shown; the JSON document has all of them
 
 
 @dataclass(frozen=True)
 class Term:
-    """What one feature adds to a sum.
+    """The term of one feature in a sum.
 
     Attributes:
-        value: The value of a category for which it is added; None for a number.
-        effect: Added where the row has that value, or for each unit of the number.
-        weight: Of the feature: for a number, what is added from ``low`` to ``high``, its bounds.
+        value: The value of a category for which the term is added; None for a number.
+        effect: Added if the row has that value, or for each unit of the number.
+        weight: The weight of the feature: for a number, the difference between its bounds ``low`` and ``high``.
     """
 
     column: str
@@ -43,7 +43,7 @@ class Sum:
 
 
 def sum_over_columns(model: Model, weights: Sequence[float], intercept: float, unit: float = 1.0) -> Sum:
-    """Return <w, x> + intercept over features as a sum over columns, in ``unit`` times the number for 1."""
+    """Return <w, x> + intercept over features as a sum over columns, multiplied by ``unit``."""
     terms = []
     for weight, (feature, place) in zip(weights, model.table.places, strict=False):
         if isinstance(feature, Number):
@@ -72,7 +72,7 @@ def _regression(found: Regressor, model: Model) -> Sum:
 
 
 def lines(model: Model) -> list[str]:
-    """Return the model in words, a line each; nothing in it is not in the answer and the scenario."""
+    """Return the model in words, as lines of text; all of it follows from the answer and the scenario."""
     outcome = target_of(model)
     about = f"predicts {outcome.column}: "
     about += " or ".join(outcome.names) if outcome.names else f"a number in {outcome.low:g} .. {outcome.high:g}"
@@ -182,7 +182,7 @@ def _trees(hypothesis: Trees, model: Model, negative: str, positive: str) -> lis
 
 
 def question(model: Model, number: int, threshold: float) -> str:
-    """Return what x_j > threshold asks of a column's own value, of rows that are not shortened."""
+    """Return the condition x_j > threshold in terms of the column's own value, for rows that are not scaled down."""
     feature, place = model.table.places[number]
     if isinstance(feature, Number):
         return f"{feature.column} > {feature.low + threshold * (feature.high - feature.low):.6g}"

@@ -1,4 +1,4 @@
-"""Models as files: JSON, ONNX, and a pickle of scikit-learn's objects for those who ask for it by name."""
+"""Models as files: JSON, ONNX, and on request a pickle of scikit-learn objects."""
 
 import json
 from dataclasses import asdict
@@ -19,7 +19,7 @@ _SUM = "sum_over_columns"
 
 
 def document_of(model: Model) -> dict[str, Any]:
-    """Return the JSON document: the model's own fields, ``in_words``, and ``sum_over_columns`` of what is a sum."""
+    """Return the JSON document: the model's fields, ``in_words``, and ``sum_over_columns`` (None if it is no sum)."""
     total = linear_terms(model)
     return {
         **model.wire(),
@@ -29,12 +29,12 @@ def document_of(model: Model) -> dict[str, Any]:
 
 
 def parse_document(tree: Any) -> Model:
-    """Validate a model's JSON document, with or without what follows from its own fields.
+    """Validate a model's JSON document, with or without the two derived fields.
 
-    The words are for readers, and left alone; the sum is what programs may have taken from the document.
+    The words are for readers and are ignored; the sum is verified, since programs may use it.
 
     Raises:
-        BadMessage: Naming the first field that is wrong; or if the sum is not that of the hypothesis.
+        BadMessage: If a field is wrong, which it names; or if the sum is not that of the hypothesis.
     """
     if not isinstance(tree, dict):
         raise BadMessage(f"a model must be a mapping of fields, found {type(tree).__name__}")
@@ -45,14 +45,14 @@ def parse_document(tree: Any) -> Model:
 
 
 def save(model: Model, path: str | Path) -> Path:
-    """Write the document, which :func:`load` reads."""
+    """Write the model's JSON document, which :func:`load` reads."""
     path = Path(path)
     write_durably(path, (json.dumps(document_of(model), indent=2) + "\n").encode())
     return path
 
 
 def load(path: str | Path) -> Model:
-    """Read a model that was written as JSON; BadData if it cannot be read, or is no such document."""
+    """Read a model from its JSON document; BadData if the file cannot be read, or is not such a document."""
     path = Path(path)
     try:
         return parse_document(canonical.decode(read(path, MODEL)))
@@ -64,16 +64,16 @@ SUFFIXES = (".json", ".onnx", ".joblib")
 
 
 def export(model: Model, path: str | Path) -> Path:
-    """Write a model to a file, in the form that its suffix names.
+    """Write a model to a file in the format of its suffix.
 
     Args:
         path: ``.json``: everything, with the names of columns; :func:`load` reads it. ``.onnx``: raw columns in, labels
             out. ``.joblib``: the pipeline of :func:`common.models.pipeline.as_pipeline`, pickled: loading a pickle runs
-            code that is in it, so load only one that you have written.
+            code in it, so load only one that you have written.
 
     Raises:
-        BadInput: If there is no such form, a package that it needs is not installed, or the kind of model does not go
-            into it.
+        BadInput: If there is no such format, a package that it needs is not installed, or it cannot represent this kind
+            of model.
     """
     path = Path(path)
     if path.suffix == ".json":

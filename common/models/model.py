@@ -1,7 +1,7 @@
-"""A usable model: what was released, the public description of its table, and predictions for rows of it.
+"""A usable model: a released hypothesis, the public description of its table, and predictions for rows of it.
 
-Everything in it is public already: the answer of a run, whose privacy was paid for, and the scenario. So whatever is
-computed from it and from somebody's own rows is post-processing, and costs nothing.
+All of it is already public: the answer of a run, whose privacy cost was charged, and the scenario. So any computation
+from it and from a user's own rows is post-processing, and costs no privacy.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,24 +27,24 @@ from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 
-_MOST = 700.0  # odds beyond e^700 are those of certainty
+_MOST = 700.0  # log odds beyond this count as certainty
 
 
 class Model(Value):
     """A hypothesis over the columns of a table.
 
     Attributes:
-        scenario, title: What it was learned in.
+        scenario, title: The scenario of the run that learned it.
         table: How columns become features, and which column is the label.
-        hypothesis: What was released.
-        classes: What the negative and the positive label are called.
-        loss: The surrogate loss that was minimised, where the learner's settings name one.
-        calibrated: A hypothesis whose margin is the logarithm of the odds of the positive label in the population, as
-            its agents recalibrated the model's score, or whose scores are those of several classes; None where they
-            did not. The probabilities are made of it, whatever the answer is: judges may prefer a constant.
-        costs: Of mistakes, by which the answer was judged; None: all mistakes count alike.
-        estimate: What the agents' answers say about its loss, if they were asked.
-        privacy: What the run promised: to each person of the curator, to each agent.
+        hypothesis: The released hypothesis.
+        classes: The names of the negative and of the positive label.
+        loss: The surrogate loss that was minimised, if the learner's settings name one.
+        calibrated: A hypothesis whose margin is the log odds of the positive label in the population, as its agents
+            recalibrated the model's score, or whose scores are those of several classes; None if they did not. The
+            probabilities come from it, whatever the answer is, since the judging agents may prefer a constant.
+        costs: Costs of mistakes by which the answer was judged; None: all mistakes cost the same.
+        estimate: The estimate of its loss from the agents' answers, if they were asked.
+        privacy: The guarantees of the run: for each person of the curator, and for each agent.
     """
 
     format: Literal["tandem-model"] = "tandem-model"
@@ -73,14 +73,14 @@ class Model(Value):
 
     @property
     def inputs(self) -> frozenset[int]:
-        """The features that a prediction needs: all where rows are shortened, since each has a part in the length.
+        """The features that a prediction needs: all of them if rows are scaled down, since each affects the length.
 
         Raises:
-            BadInput: If rows are shortened together with what is to be predicted: of a new row that is unknown.
+            BadInput: If the length depends on the column that is predicted, which is unknown for a new row.
         """
         looked_at = {*self.hypothesis.inputs, *(self.calibrated.inputs if self.calibrated else ())}
         if not self.table.shortens:
-            return frozenset(looked_at or (0,))  # of a constant, only how many rows there are
+            return frozenset(looked_at or (0,))  # a constant needs only the number of rows
         if self.hypothesis.min_features > max(looked_at, default=-1) + 1:
             raise BadInput(
                 f"the table's norm = {self.table.norm:g} shortens rows together with the column that is predicted, "
@@ -89,7 +89,7 @@ class Model(Value):
         return frozenset(range(self.table.dimension))
 
     def log_odds(self, features: AnyArray) -> Floats:
-        """Return the logarithm of the odds of the positive label, shape (n,), within 700 of 0.
+        """Return the log odds of the positive label, shape (n,), clipped to [-700, 700].
 
         Raises:
             BadInput: If no agents recalibrated the model's score, or a number is predicted.
@@ -109,24 +109,24 @@ class Model(Value):
         return np.clip(self.calibrated.margins(features).astype(np.float64), -_MOST, _MOST)
 
     def probabilities(self, features: AnyArray) -> Floats:
-        """Return the probability of the positive label, shape (n,), or of several classes, shape (n, C).
+        """Return the probability of the positive label, shape (n,), or those of several classes, shape (n, C).
 
-        Errors are those of :meth:`log_odds` where no agents recalibrated the model's score.
+        Raises as :meth:`log_odds` does if no agents recalibrated the model's score.
         """
         if isinstance(self.calibrated, Argmax):
             return self.calibrated.probabilities(features)
         return np.asarray(1.0 / (1.0 + np.exp(-self.log_odds(features))))
 
     def probabilities_by_class(self, features: AnyArray) -> Floats:
-        """Return the probabilities of all classes, of two the negative one first, shape (n, C)."""
+        """Return the probabilities of all classes, shape (n, C); of two classes, the negative one first."""
         found = self.probabilities(features)
         return found if found.ndim == 2 else np.stack([1.0 - found, found], axis=1)
 
     def ranks(self, features: AnyArray) -> Floats:
         """Return a score for each of n rows, shape (n,), above 0 where the answer is the positive label.
 
-        It is the answer's margin. A constant orders nobody: then, with a calibrated score, it is the logarithm of the
-        probability of the positive label, which is never above 0, or less that of the negative one, never below 0.
+        It is the answer's margin. If the answer is a constant and there is a calibrated score: the log probability of
+        the positive label (never above 0), or for a positive constant minus that of the negative one (never below 0).
         """
         if isinstance(self.hypothesis, Constant) and self.calibrated is not None:
             sign = self.hypothesis.label
@@ -140,7 +140,7 @@ class Model(Value):
 
 
 def label_classes(label: Label | None) -> tuple[str, str]:
-    """Return what a table calls its negative and its positive label: the first text of each, or the side of a bound."""
+    """Return a table's names of its negative and its positive label: the first text of each, or the side of a bound."""
     if label is None:
         return "-1", "+1"
     if label.above is not None:
@@ -153,7 +153,7 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
 
     Args:
         result: The run's result document.
-        task: Of a run that learned several things, which one, from 1; None: its answer, that of the last.
+        task: For a run with several tasks, the number of the task, from 1; None: the run's answer, that of the last.
 
     Raises:
         BadInput: If there is no answer, it is no hypothesis, or the people are simulated, so that there are no columns.
@@ -213,7 +213,7 @@ def _hypothesis(scenario: Scenario, ended: Mapping[str, Any]) -> Hypothesis:
 
 
 class DataNote(UserWarning):
-    """Rows hold what the table's public description does not expect; the rules say what it counts as."""
+    """The warning that rows contain values that the table's description does not expect, and how they are handled."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Predicted:
 
     Attributes:
         values: Shape (n,): texts as the table spells them, or numbers in the column's own unit.
-        probabilities: As of :meth:`Model.probabilities`; None where they were not asked for.
+        probabilities: As from :meth:`Model.probabilities`; None if they were not requested.
     """
 
     values: AnyArray
@@ -234,17 +234,17 @@ class Predicted:
 def predict(
     model: Model, data: Any, *, probabilities: bool = False, strict: bool = False, costs: Costs | None = None
 ) -> Predicted:
-    """Predict for rows.
+    """Return the predictions for rows.
 
     Args:
-        data: A file's path, a frame of polars or pandas, or a list of mappings, with the model's columns; others, the
-            label among them, are left alone.
-        probabilities: Whether to give those as well.
-        strict: Refuse rows in which something is beyond its bounds, unlisted or missing, instead of counting it.
-        costs: Predict the label that costs less by the probabilities, instead of the answer's own.
+        data: A file's path, a frame of polars or pandas, or a list of mappings, with the model's columns; others,
+            including the label, are ignored.
+        probabilities: Whether to return those as well.
+        strict: Refuse rows with values beyond their bounds, unlisted or missing, instead of counting these.
+        costs: Predict the label with the lower expected cost by the probabilities, instead of the answer's label.
 
     Raises:
-        BadData: If a file cannot be read, a column is missing, or a number is none.
+        BadData: If a file cannot be read, a column is missing, or a field of a number is not a number.
         BadInput: If the model gives no probabilities, or cannot be used on new rows.
     """
     notes, found, shares = Notes(), list[AnyArray](), list[Floats]()
@@ -260,15 +260,15 @@ def predict(
 
 @works_after_fork
 def features_of(model: Model, data: Any) -> Singles:
-    """Return what the model sees of rows, shape (n, ``model.table.dimension``), float32; what it leaves alone is 0.
+    """Return the features of rows, shape (n, ``model.table.dimension``), float32; features that it ignores are 0.
 
-    Errors are those of :func:`predict`.
+    Raises as :func:`predict` does.
     """
     return np.concatenate(list(_blocks(model, data)))
 
 
 def _blocks(model: Model, data: Any, notes: Notes | None = None) -> Iterator[Singles]:
-    """Yield the features of rows, block by block, the first of none; ``notes`` takes down what the rules did."""
+    """Yield the features of rows, block by block, with an empty block first; ``notes`` counts unexpected values."""
     inputs, columns = model.inputs, frozenset(model.columns)
     yield np.zeros((0, model.table.dimension), np.float32)
     try:
@@ -285,7 +285,7 @@ def _blocks(model: Model, data: Any, notes: Notes | None = None) -> Iterator[Sin
 
 
 def calibration(model: Model) -> str:
-    """Say what the model's probabilities are worth."""
+    """Return, in words, what the model's probabilities are and how accurate they are."""
     if isinstance(model.calibrated, Argmax):
         return (
             "probabilities of the classes: the softmax of scores that were fitted to the agents' answers, within the "
@@ -299,11 +299,11 @@ def calibration(model: Model) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """What is predicted of a row, in a column.
+    """The column that is predicted, and its values.
 
     Attributes:
-        names: Of two: the negative, the positive. Of several: by their number. Of a number: none.
-        low, high: Of a number: its public bounds, which 0 and 1 stand for.
+        names: Names of two labels, the negative one first, or of several classes by number; empty for a number.
+        low, high: For a number: its public bounds, to which the predictions 0 and 1 correspond.
     """
 
     column: str
@@ -338,9 +338,9 @@ def target_of(model: Model) -> Target:
 
 
 def predictions(model: Model, features: Singles, costs: Costs | None = None) -> AnyArray:
-    """Return the predictions for n rows of features as the table makes them: texts, or float64 in the column's unit.
+    """Return the predictions for n rows of features: texts as the table spells them, or float64 in the column's unit.
 
-    ``costs``: as of :func:`predict`.
+    ``costs``: as in :func:`predict`.
     """
     found, outcome = model.hypothesis, target_of(model)
     if costs is not None:
@@ -353,7 +353,7 @@ def predictions(model: Model, features: Singles, costs: Costs | None = None) -> 
 
 
 def class_names(features: Sequence[Feature], first: int) -> list[str]:
-    """Return what the values of the category that begins with feature ``first`` are called; empty if none does."""
+    """Return the names of the values of the category that begins with feature ``first``; empty if none does."""
     for feature, place in places(features)[first : first + 1]:
         if place == 0 and not isinstance(feature, Number):
             return [group[0] for group in feature.groups]
@@ -361,7 +361,7 @@ def class_names(features: Sequence[Feature], first: int) -> list[str]:
 
 
 def feature_names(model: Model) -> tuple[str, ...]:
-    """Return a name for each feature: the column of a number, ``column=value`` of a category."""
+    """Return a name for each feature: the column for a number, ``column=value`` for a category."""
     return tuple(
         feature.column if isinstance(feature, Number) else f"{feature.column}={'/'.join(feature.groups[place])}"
         for feature, place in model.table.places

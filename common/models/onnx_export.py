@@ -1,7 +1,7 @@
-"""A model as an ONNX file: raw columns in, the label out, the same label as the audited answer has.
+"""A model as an ONNX file: raw columns in, the label out, equal to that of the audited answer.
 
-Sums of several numbers depend on their order in the last place, and a label can turn on it. So the graph adds as NumPy
-does where lengths are concerned, and as :mod:`common.local.hypotheses.hypothesis` where margins are.
+The last digits of a sum depend on the order of its terms, and a label can depend on them. So the graph adds lengths in
+the order of NumPy, and margins in that of :mod:`common.local.hypotheses.hypothesis`.
 """
 
 import base64
@@ -23,17 +23,17 @@ from common.local.hypotheses.onnx_operators import ML
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump, Trees
 from common.models.model import Model, target_of
 
-_BLOCK = 128  # numPy adds up to so many numbers in eight running sums, and halves of longer rows apart
+_BLOCK = 128  # NumPy adds up to this many numbers in eight running sums, and the halves of longer rows separately
 
 
 class RowsWriter(GraphBuilder):
     """A graph under construction, whose inputs are columns of raw values.
 
     Args:
-        model: Says which columns, and how they become features.
+        model: Determines the columns, and how they become features.
 
     Attributes:
-        features: Name of the matrix of features, float32, one row a person; what the model leaves alone is 0.
+        features: Name of the matrix of features, float32, one row per person; features that the model ignores are 0.
         inputs: Type of each input by name, in the order of the features.
     """
 
@@ -45,11 +45,11 @@ class RowsWriter(GraphBuilder):
         self.features = self._features(model)
 
     def running(self, matrix: str, count: int) -> str:
-        """Add up ``count`` columns from the left to the right; return a column."""
+        """Add the first ``count`` columns from left to right; return a column."""
         return self.columns(self("CumSum", matrix, np.int64(1)), [count - 1])
 
     def added(self, matrix: str, count: int, order: Sequence[int] = range(8)) -> str:
-        """Add up ``count`` columns: every eighth, these sums in pairs, in this order, then the rest."""
+        """Add the first ``count`` columns: every eighth one, then these sums in pairs, in ``order``, then the rest."""
         whole = count // 8 * 8
         if not whole:
             return self.running(matrix, count)
@@ -64,7 +64,7 @@ class RowsWriter(GraphBuilder):
         return self.running(self("Concat", sums[0], rest, axis=1), count - whole + 1)
 
     def inline(self, model: Any, names: dict[str, str]) -> None:
-        """Add another graph; ``names`` has what its input is here, and gets what all its results are."""
+        """Add another graph; ``names`` maps its input to a name here, and receives the names of all its results."""
         self.opset = max(self.opset, next(found.version for found in model.opset_import if found.domain == ""))
         for tensor in model.graph.initializer:
             names[tensor.name] = self.constant(self.numpy.to_array(tensor))
@@ -122,7 +122,7 @@ class RowsWriter(GraphBuilder):
     def _number(self, feature: Number) -> str:
         value = self._input(feature.column, DOUBLE)
         span = feature.high - feature.low
-        there = self("Equal", value, value)  # NaN, which stands for a missing number, is none
+        there = self("Equal", value, value)  # false for NaN, which means a missing number
         known = self("Where", there, value, np.float64(feature.low))
         scaled = self("Div", self("Sub", known, np.float64(feature.low)), np.float64(span))
         clipped = self("Min", self("Max", scaled, np.float64(0.0)), np.float64(1.0))
@@ -155,7 +155,7 @@ class RowsWriter(GraphBuilder):
         return self("Mul", matrix, self("Min", factor, np.float64(1.0)))
 
     def _pairwise(self, matrix: str, first: int, count: int) -> str:
-        """Add up columns as NumPy adds the numbers of a row."""
+        """Add columns in the order in which NumPy adds the numbers of a row."""
         if count > _BLOCK:
             half = count // 2 - count // 2 % 8
             return self("Add", self._pairwise(matrix, first, half), self._pairwise(matrix, first + half, count - half))
@@ -164,12 +164,12 @@ class RowsWriter(GraphBuilder):
 
 @dataclass(frozen=True)
 class Written:
-    """Columns of a graph that say what a hypothesis says.
+    """Columns of a graph that compute the outputs of a hypothesis.
 
     Attributes:
         positive: Whether it predicts +1.
-        score: What is compared between classes, double.
-        margin: Of a half-space, or of a score that was recalibrated: the margin, float32.
+        score: The score that is compared between classes, double.
+        margin: For half-spaces, networks and recalibrated scores: the margin, float32.
     """
 
     positive: str
@@ -180,12 +180,12 @@ class Written:
 def onnx_bytes(model: Model) -> bytes:
     """Return the ONNX model.
 
-    Inputs are named as the columns are, each of shape (rows, 1): numbers as doubles, NaN where one is missing;
-    categories as texts without spaces around them. Outputs: ``label``, texts of shape (rows,), or ``value``, doubles,
-    of a regression; for half-spaces ``margin``, and where agents calibrated a score ``probability`` as well.
+    Inputs have the names of the columns and the shape (rows, 1): numbers as doubles, NaN if missing; categories as
+    texts without surrounding spaces. Outputs: ``label``, texts of shape (rows,), or ``value``, doubles, for a
+    regression; also ``margin`` if the hypothesis has one, and ``probability`` if agents calibrated a score.
 
     Raises:
-        BadInput: If the model's kind cannot be written so, or the model cannot be used on new rows.
+        BadInput: If the model's kind cannot be written as ONNX, or the model cannot be used on new rows.
     """
     graph, outcome = RowsWriter(model), target_of(model)
     found = model.hypothesis
@@ -210,7 +210,7 @@ def onnx_bytes(model: Model) -> bytes:
 
 
 def onnx_inputs(model: Model, data: Any) -> dict[str, AnyArray]:
-    """Return rows, as :func:`common.models.model.predict` takes them, by name, shape (n, 1), float64 or texts."""
+    """Return the graph's inputs for rows as in :func:`common.models.model.predict`, shape (n, 1), float64 or texts."""
     given = RowsWriter(model).inputs
     parts: dict[str, list[AnyArray]] = {name: [] for name in given}
     for piece in rows_of(data, frozenset(model.columns), model.table.layout):
@@ -226,7 +226,7 @@ def onnx_inputs(model: Model, data: Any) -> dict[str, AnyArray]:
 
 @singledispatch
 def write(hypothesis: Hypothesis, graph: RowsWriter) -> Written:
-    """Write what a hypothesis says of ``graph.features``; a kind of one's own registers a function of its own here.
+    """Write a hypothesis on ``graph.features`` into the graph; further kinds register their own functions here.
 
     Raises:
         BadInput: If the kind has no writer.
@@ -239,7 +239,7 @@ def _of_sign(graph: RowsWriter, positive: str) -> Written:
 
 
 def _products(graph: RowsWriter, weights: AnyArray, matrix: str | None = None) -> str:
-    """Return <w, x> as :class:`common.local.hypotheses.hypothesis.Linear` adds it up: a column, float32."""
+    """Return <w, x>, added in the order of :class:`common.local.hypotheses.hypothesis.Linear`: a column, float32."""
     products = graph("Mul", graph.columns(matrix or graph.features, np.arange(len(weights))), weights)
     return graph.added(products, len(weights), (0, 4, 2, 6, 1, 5, 3, 7))
 
@@ -268,7 +268,7 @@ def _(hypothesis: Relabelled, graph: RowsWriter) -> Written:
 @write.register
 def _(hypothesis: Recalibrated, graph: RowsWriter) -> Written:
     first = graph.columns(graph.features, [0])
-    others = graph("Cast", graph("Equal", first, first), to=DOUBLE)  # who is in no group is in a last one
+    others = graph("Cast", graph("Equal", first, first), to=DOUBLE)  # the last group has the rows of no other
     if hypothesis.groups:
         held = graph("Greater", graph.columns(graph.features, hypothesis.groups), np.float32(0.5))
         others = graph("Concat", graph("Cast", held, to=DOUBLE), others, axis=1)
@@ -315,7 +315,7 @@ def _(hypothesis: Parity, graph: RowsWriter) -> Written:
 
 @write.register
 def _(hypothesis: Trees, graph: RowsWriter) -> Written:
-    """Find the leaf of each tree by its number, which float32 holds exactly; add their values in double precision."""
+    """Find the leaf of each tree by its number, which is exact in float32; add the values in double precision."""
     found, threshold = ensemble(hypothesis), np.array(hypothesis.threshold)
     leaves = graph(
         "TreeEnsembleRegressor",
@@ -342,7 +342,7 @@ def _(hypothesis: Regressor, graph: RowsWriter) -> Written:
 
 @write.register
 def _(hypothesis: Onnx, graph: RowsWriter) -> Written:
-    """Put the checked graph behind the columns; no byte of what was received gets into the file."""
+    """Append the checked graph to the columns; no byte of the received model gets into the file."""
     from onnx import ModelProto
 
     inner = ModelProto.FromString(read_graph(base64.b64decode(hypothesis.model)).model)

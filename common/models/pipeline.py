@@ -1,7 +1,7 @@
 """A model as a pipeline of scikit-learn: raw rows to features, features to labels, both by the released answer's rules.
 
-Made from a model's JSON document, never from a pickle, so that reading a model runs no code in it. The steps hold plain
-values as parameters, which ``clone`` copies; they are not fitted again.
+It is made from a model's JSON document, never from a pickle, so that reading a model executes no code. The steps have
+plain values as parameters, which ``clone`` copies; they are not fitted again.
 """
 
 from typing import Any, Self
@@ -19,7 +19,7 @@ from common.models.model import Model, feature_names, features_of, predictions, 
 
 
 class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """The base of both steps, which holds the model's own fields, as JSON."""
+    """The base of both steps, which stores the model's own fields, as JSON."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
@@ -41,7 +41,7 @@ class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
 
 class ColumnFeatures(TransformerMixin, _Released):  # type: ignore[misc]  # scikit-learn has no types
-    """Raw rows to features: numbers scaled by public bounds, categories one-hot, long rows shortened."""
+    """The step from raw rows to features: numbers scaled by public bounds, categories one-hot, rows within the norm."""
 
     def transform(self, X: Any) -> Singles:
         """Return the features of rows (a frame, a list of mappings or a file's path), shape (n, d), float32."""
@@ -56,11 +56,11 @@ class ColumnFeatures(TransformerMixin, _Released):  # type: ignore[misc]  # scik
 
 
 class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # scikit-learn has no types
-    """Features to labels as the table spells them; ``coef_`` and ``intercept_`` where the model is a half-space."""
+    """The step from features to labels as the table spells them; a half-space has ``coef_`` and ``intercept_``."""
 
     @property
     def classes_(self) -> AnyArray:
-        """The names: of two, the negative and the positive."""
+        """The names of the labels; of two, the negative one first."""
         return np.asarray(target_of(self.model).names)
 
     @property
@@ -76,12 +76,12 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
 
     @available_if(lambda step: not isinstance(step.model.hypothesis, Argmax))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def decision_function(self, X: Any) -> Floats:
-        """Return a score of each row, shape (n,), above 0 on the positive side: :meth:`.model.Model.ranks`."""
+        """Return a score for each row, shape (n,), above 0 for the positive label: :meth:`.model.Model.ranks`."""
         return self.model.ranks(np.asarray(X, dtype=np.float32))
 
     @available_if(lambda step: step.model.calibrated is not None)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of the C labels, shape (n, C); :func:`.model.calibration` says their worth."""
+        """Return the probabilities of the C labels, shape (n, C); :func:`.model.calibration` states their accuracy."""
         return self.model.probabilities_by_class(np.asarray(X, dtype=np.float32))
 
     def _linear(self) -> Linear:
@@ -93,14 +93,14 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
 
 
 class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]  # scikit-learn has no types
-    """Features to a number in the column's own unit."""
+    """The step from features to a number in the column's own unit."""
 
     def predict(self, X: Any) -> Floats:
         return predictions(self.model, np.asarray(X, dtype=np.float32))
 
 
 def as_pipeline(model: Model) -> Pipeline:
-    """Return a model as a pipeline of two steps, ``columns`` and ``model``, that takes raw rows.
+    """Return a model as a pipeline of two steps, ``columns`` and ``model``, for raw rows.
 
     Raises:
         BadInput: If the model cannot be used on new rows.
