@@ -1,1 +1,1 @@
-"""What all runs together cost a person, on either side: who is known again, what was charged, what is refused."""
+"""Lifetime budgets: the privacy cost of all runs for each person, on either side, and the recognition of people."""

@@ -1,4 +1,4 @@
-"""One party's account with its people: whether they may take part, and what is charged to them."""
+"""One party's account of its people: whether they may take part in a run, and what they are charged."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -28,7 +28,7 @@ class Account:
         self._beside: list[tuple[Charge, People]] = []
 
     def identify(self, given: GivenPeople | None = None) -> None:
-        """Find out who the people are, and for a curator those of the population where they are at hand."""
+        """Read and digest the people's rows, and for a curator also those of the population, if these are available."""
         digester = self._ledger.digester()
         self._who = self._read(digester, self._side, given)
         together = self._side == "source" and self._charging.both and not self._scenario.shares_a_file
@@ -36,12 +36,12 @@ class Account:
             self._beside = [(self._charge("target"), self._read(digester, "target"))]
 
     def check(self, party: str) -> Spent:
-        """Return what they will have spent with the run."""
+        """Return what the people will have spent after the run; raises if they may not take part."""
         charge = replace(self._charge(self._side), party=party)
         return self._ledger.check([(charge, self._met()), *self._beside])[0]
 
     def attach(self, journal: Journal, *, seen: Head | None, opened: bool) -> None:
-        """Make the ledger of people a witness of a curator's ledger; refuse to begin what they may not take part in."""
+        """Add the ledger of people as a witness of a curator's ledger; for a new one, check that they may take part."""
         curator = journal.identity.public
         if opened and not self._ledger.knows(curator):
             raise BrokenLedger(
@@ -82,10 +82,10 @@ class Account:
 
 
 def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
-    """Return what a run costs the people on a side.
+    """Return the charge of a run for the people on a side.
 
-    Where both sides read the same file a row may be on either: it is charged what
-    :func:`common.privacy.guarantee.together` says, with the curator's people, within both sides' lifetime budgets.
+    If both sides read the same file, a row may be on either side: it is charged as by
+    :func:`common.privacy.guarantee.together`, with the curator's people, within both sides' lifetime budgets.
     """
     curator, agents = scenario.curator, scenario.agents
     epsilon, delta = agents.cost
@@ -98,7 +98,7 @@ def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
             epsilon = above(Fraction(curator.epsilon) + Fraction(epsilon))
             delta = above(Fraction(curator.delta) + Fraction(delta))
             stated = [each for each in (curator.lifetime, agents.lifetime) if each is not None]
-            if stated:  # both hold
+            if stated:  # both limits hold
                 lifetime = Lifetime(epsilon=min(x.epsilon for x in stated), delta=min(x.delta for x in stated))
         else:
             epsilon, delta = curator.epsilon, curator.delta

@@ -1,4 +1,4 @@
-"""Where runs are charged to real people, as who starts them says."""
+"""Settings for where runs are charged to real people, given by the user who starts them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.core.errors import BadScenario
 from common.data.tables import TableSource
 from common.scenario.scenario import ResolvedScenario
 
-if TYPE_CHECKING:  # simulated people are charged nowhere, and their hosts load neither tables nor databases
+if TYPE_CHECKING:  # simulated people are not charged, and their hosts load neither tables nor databases
     import polars
 
 Side = Literal["source", "target"]
@@ -19,10 +19,10 @@ Side = Literal["source", "target"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GivenPeople:
-    """People as they were handed over, where that is not by the files that a scenario names.
+    """People who were given as a frame instead of by the files that a scenario names.
 
-    ``frame`` has their rows as columns of text, with names that mean something if it is ``named``; ``apart``: chance
-    has shared out the rows of one table between the two sides.
+    ``frame`` has their rows as columns of text; ``named``: its column names are meaningful; ``apart``: the rows of one
+    table were assigned to the two sides at random.
     """
 
     frame: polars.DataFrame
@@ -34,13 +34,13 @@ class GivenPeople:
 
 @dataclass(frozen=True)
 class Charging:
-    """Where runs are charged to real people; simulated ones have nothing to protect.
+    """Where runs are charged to real people; simulated people are not charged.
 
     Attributes:
         folder: The ledger of people; None: this user's own.
-        ephemeral: Charge nobody: for experiments on records that are public.
-        given: The people of a side as they were handed over; by default they are read from the scenario's files.
-        both: Whether the people of both sides are at hand, so that a run is checked for both.
+        ephemeral: Do not charge: for experiments on public records.
+        given: The people of a side as they were given; by default they are read from the scenario's files.
+        both: Whether the people of both sides are available, so that a run is checked for both.
     """
 
     folder: Path | None = None
@@ -50,7 +50,7 @@ class Charging:
     both: bool = False
 
     def charges(self, scenario: ResolvedScenario, side: Side) -> bool:
-        """Tell whether the people on a side of a run are charged: those of a table, unless nobody is to be."""
+        """Return whether the people on a side of a run are charged: people of a table are, unless ``ephemeral``."""
         if scenario.people == "simulated":
             return False
         if self.ephemeral and not scenario.experiment:
@@ -61,9 +61,9 @@ class Charging:
         return not self.ephemeral and table_of(scenario, side) is not None
 
 
-USERS_OWN = Charging()  # runs are charged in this user's ledger of people
+USERS_OWN = Charging()  # charge runs in this user's ledger of people
 
 
 def table_of(scenario: ResolvedScenario, side: Side) -> TableSource | None:
-    """Return the table that a side's people are of, None where they are simulated."""
+    """Return the table of a side's people, None if they are simulated."""
     return scenario.source.table if side == "source" else scenario.target.table

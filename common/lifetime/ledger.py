@@ -1,18 +1,18 @@
-"""The ledger of people: what all runs together may have cost a person, on either side, whoever ran them from here.
+"""The ledger of people: the total privacy cost of all runs of this user for each person, on either side.
 
-The curator's people are charged its whole cap (epsilon, delta) before anything is released; a host's are charged the
-epsilon of one answer before the first of them is asked. All rows that were read are charged, also those that a
-``where`` or a selection leaves out: a row's guarantee covers that decision, too.
+The curator's people are charged its whole cap (epsilon, delta) before anything is released; a host's people are charged
+the epsilon of one answer before the first of them is asked. All rows that were read are charged, including those that a
+``where`` or a selection leaves out, since a row's guarantee covers that decision, too.
 
 *Composition.* A person who was charged (epsilon_i, delta_i) by charges 1..k, as one of the curator's people or as an
 agent, is protected by (sum epsilon_i, sum delta_i): basic composition (Dwork, Kenthapadi, McSherry, Mironov and Naor
 2006, Theorem 1). An agent's local randomizer is (epsilon, 0)-differentially private in its record, so it composes as
-any other mechanism. The sum holds also where each run and its cap are chosen after all results before it, as here
-(Rogers, Roth, Ullman and Vadhan 2016: the sum is a valid privacy filter), and where runs overlap in time (Vadhan and
-Wang 2021). The optimal composition of Kairouz, Oh and Viswanath is smaller, but needs all caps to be fixed before the
-first run.
+any other mechanism. The sum also holds if each run and its cap are chosen after all previous results, as here
+(Rogers, Roth, Ullman and Vadhan 2016: the sum is a valid privacy filter), and if runs overlap in time (Vadhan and
+Wang 2021). The optimal composition of Kairouz, Oh and Viswanath is smaller, but requires all caps to be fixed before
+the first run.
 
-Who is the same person is decided by :mod:`common.lifetime.recognition`.
+:mod:`common.lifetime.recognition` decides which rows are the same person.
 """
 
 import hashlib
@@ -42,26 +42,26 @@ from common.numerics.randomness import durable_secret
 from common.privacy.rounding import above, stated
 from common.scenario.sections import Lifetime
 
-CHARGED, KEYED = "charged", "key"  # kinds of entries: a charge; which key the digests are made with
-WITNESS = "TANDEM_LEDGER_WITNESS"  # environment variable: a further place to which the heads of the ledger go
+CHARGED, KEYED = "charged", "key"  # kinds of entries: a charge; the identity of the key for digests
+WITNESS = "TANDEM_LEDGER_WITNESS"  # environment variable: a further place where the ledger's heads are stored
 
 WHOSE = {"source": "the curator's people", "target": "the population's people"}
 SECTIONS = {"source": "curator", "target": "agents"}
-"""Which section of a scenario has the ``lifetime`` of each side's people."""
+"""The section of a scenario that has the ``lifetime`` of each side's people."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What one party's run costs the people on its side.
+    """The charge of one party's run for the people on its side.
 
     Attributes:
-        party: The public key of the curator or host: each is charged once, for its dearest run. A host's people answer
-            in one of its runs, and nobody knows beforehand who in which.
-        lifetime: What they were promised for all of their runs, if anything.
-        experiment: Whether it is one on public records: it is counted, and needs no lifetime budget.
-        both: Whether it covers the agents' answers, too, as both sides read the same file.
-        apart: Whether chance has put every row on one side of the run: then a person pays for one side.
-        labels: Whether labels alone are protected.
+        party: The public key of the curator or host, which is charged once, for its most expensive run: a host's people
+            answer in one of its runs, and it is not known beforehand in which.
+        lifetime: The lifetime budget that these people were promised, if any.
+        experiment: Whether it is an experiment on public records: it is recorded, but needs no lifetime budget.
+        both: Whether it also covers the agents' answers, as both sides read the same file.
+        apart: Whether every row was assigned to one side of the run at random: then a person pays for one side.
+        labels: Whether only labels are protected.
     """
 
     side: Side
@@ -78,17 +78,17 @@ class Charge:
     labels: bool = False
 
 
-Paid = tuple[Charge, AnyArray]  # a charge, and for each of some people whether it is theirs, shape (n,)
+Paid = tuple[Charge, AnyArray]  # a charge, and for each of n people whether it applies to them, shape (n,)
 
 
 class PeopleLedger:
-    """The ledger in a folder. Opened for each use, by one process at a time; others wait.
+    """The ledger of people in a folder; it is opened for each use, by one process at a time, while others wait.
 
-    Its heads go to the file ``FOLDER.heads`` beside the folder, to the ledger of each curator that it charges, and to
-    the witnesses that are named: so a copy of the folder that is put back is not taken for the ledger.
+    Its heads are stored in the file ``FOLDER.heads`` beside the folder, in the ledger of each curator that it charges,
+    and at the given witnesses: so an older copy of the folder is not accepted as the ledger.
 
-    The ``folder`` is by default ``people`` in this user's state directory. ``witnesses`` are further places of heads,
-    beside that of the environment's ``TANDEM_LEDGER_WITNESS``; the ledger remembers them.
+    The ``folder`` is by default ``people`` in this user's state directory. ``witnesses`` are further places for heads,
+    in addition to that of the environment variable ``TANDEM_LEDGER_WITNESS``; the ledger stores them.
     """
 
     def __init__(self, folder: Path | None = None, witnesses: Sequence[str] = ()) -> None:
@@ -112,7 +112,7 @@ class PeopleLedger:
             return bool(_own(journal, party))
 
     def check_head(self, head: Head) -> None:
-        """Refuse a ledger that is not the one, or older than the one, which a curator was charged by."""
+        """Raise BrokenLedger if this is not the ledger by which a curator was charged, or an older copy of it."""
         with self._opened() as journal:
             if not journal.chain.holds(head):
                 raise BrokenLedger(
@@ -122,7 +122,7 @@ class PeopleLedger:
                 )
 
     def check(self, charges: Sequence[tuple[Charge, People]]) -> list[Spent]:
-        """Return what the people of a run will have spent with its charges, of one side or of both; charges nothing."""
+        """Return what a run's people will have spent after its charges, for one side or both; nothing is charged."""
         with self._opened() as journal:
             try:
                 journal.chain.check_writable()
@@ -131,10 +131,10 @@ class PeopleLedger:
             return [self._check(journal, charge, who, charges) for charge, who in charges]
 
     def charge(self, charge: Charge, who: People, beside: Sequence[tuple[Charge, People]] = ()) -> tuple[Spent, Head]:
-        """Charge people, durably, once; return what they have spent, and the ledger's head.
+        """Charge people durably, and once; return what they have spent, and the ledger's head.
 
-        Where the party was charged for less, or its people were promised less, the rest is charged.
-        ``beside`` are the charges of the same run's other side, where its people are at hand.
+        If the party was charged less before, or this charge promises a smaller lifetime budget, the rest is charged.
+        ``beside`` are the charges of the same run's other side, if its people are available.
         """
         with self._opened() as journal:
             own = _own(journal, charge.party)
@@ -148,7 +148,7 @@ class PeopleLedger:
             body = asdict(charge) | {
                 "epsilon": _rest_of(charge.epsilon, own, "epsilon"),
                 "delta": _rest_of(charge.delta, own, "delta"),
-                "costs": [charge.epsilon, charge.delta],  # of the run, of which a part may have been charged before
+                "costs": [charge.epsilon, charge.delta],  # of the run; a part may have been charged before
                 "people": min(charge.people, len(who)),
                 "lifetime": None if charge.lifetime is None else charge.lifetime.wire(),
                 "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -163,10 +163,10 @@ class PeopleLedger:
             return spent, journal.chain.head()
 
     def table(self) -> list[dict[str, Any]]:
-        """Return every charged run, oldest first, with what its people have spent over all runs by now.
+        """Return every charged run, oldest first, with the total that its people have spent over all runs.
 
-        A row is about the curator's people, and its ``agents`` about those: None, as its own numbers, where none were
-        charged here.
+        A row is about the curator's people, and its value ``agents`` about the agents; values are None for a side that
+        was not charged here.
         """
         with self._opened() as journal:
             rows: dict[str, dict[str, Any]] = {}
@@ -248,7 +248,7 @@ class PeopleLedger:
         return self._known[key]
 
     def _inside(self, entry: Entry, who: People) -> AnyArray:
-        """Say of each of these people whether a charge was theirs, shape (n,)."""
+        """Return for each of these people whether a charge applied to them, shape (n,)."""
         known = self._people(entry)
         if (known, who) not in self._recognised:
             self._recognised[known, who] = recognised(known, who)
@@ -263,9 +263,9 @@ class PeopleLedger:
         return _sum([(_stored(entry), self._inside(entry, who)) for entry in _charged(journal)])
 
     def _check(self, journal: Journal, charge: Charge, who: People, run: Sequence[tuple[Charge, People]]) -> Spent:
-        """Return what these people will have spent with all charges of a run; refuse what no lifetime budget holds."""
+        """Return what these people will have spent after all charges of a run; BudgetExceeded if that is too much."""
         parties = {each.party for each, _ in run if each.party}
-        # A party's own charges count as one, the dearest, and what it has promised binds it, too.
+        # A party's own charges count as one, the most expensive; lifetime budgets that it has promised hold, too.
         promised = [_stored(entry).lifetime for entry in _own(journal, charge.party)]
         raised = {each: _dearest(each, _own(journal, each.party)) for each, _ in run}
         charge, run = raised[charge], [(raised[each], people) for each, people in run]
@@ -273,7 +273,7 @@ class PeopleLedger:
         begun = not any(each.side == "source" for each, _ in run)
         same = [e for e in entries if _of_this_run(e, charge, entries, begun=begun)]
         covering = next((e for e in same if charge.side == "target" and e.body["both"]), None)
-        if covering is not None:  # the curator's charge of the file that both read was for its agents, too
+        if covering is not None:  # the curator's charge for the common file covers the agents, too
             rest = self._rest(covering, who)
             if not len(rest):
                 return Spent.parse(covering.body["spent"])
@@ -311,7 +311,7 @@ class PeopleLedger:
     def _words(
         self, charge: Charge, who: People, met: Sequence[Entry], before: Spent, spent: Spent, earlier: Sequence[Entry]
     ) -> str:
-        """Say who was recognised, how, what was spent, by which runs, and how to tell people apart who look alike."""
+        """Return a message: who was recognised and how, what which runs have spent, how to distinguish equal rows."""
         would = f"with this run {_pair(charge)} they would have spent {_pair(spent)}"
         if not earlier:
             both = ", as some rows are, or look the same, on both sides of it" if charge.both or spent.both else ""
@@ -343,30 +343,30 @@ def _own(journal: Journal, party: str) -> list[Entry]:
 
 
 def _dearest(charge: Charge, own: Sequence[Entry]) -> Charge:
-    """Return a charge at what its party was charged, if that is more."""
+    """Return a charge, raised to the total that its party was charged before, if that is more."""
     paid = {name: above(sum((Fraction(e.body[name]) for e in own), Fraction(0))) for name in ("epsilon", "delta")}
     return replace(charge, **{name: max(getattr(charge, name), already) for name, already in paid.items()})
 
 
 def _covers(own: Sequence[Entry], charge: Charge) -> bool:
-    """Tell whether a party's charges are for as much as this one, and promise no more."""
+    """Return whether a party's charges cover this one, with a lifetime budget that is at most as large."""
     agreed, wanted = [each for entry in own if (each := _stored(entry).lifetime) is not None], charge.lifetime
     kept = wanted is None or any(x.epsilon <= wanted.epsilon and x.delta <= wanted.delta for x in agreed)
     return kept and not _rest_of(charge.epsilon, own, "epsilon") and not _rest_of(charge.delta, own, "delta")
 
 
 def _rest_of(cost: float, own: Sequence[Entry], name: str) -> float:
-    """Return what is left to be charged of a cost after a party's own charges."""
+    """Return the part of a cost that remains to be charged after a party's own charges."""
     if cost == float("inf"):
         return cost
     return above(max(Fraction(0), Fraction(cost) - sum(Fraction(entry.body[name]) for entry in own)))
 
 
 def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry], *, begun: bool) -> bool:
-    """Tell whether a charge is of the run that is checked.
+    """Return whether a charge belongs to the run that is checked.
 
-    A host that starts alone does not know its run yet: the curator's charge of its scenario is taken for that of its
-    run while no agents were charged for it. What the host is charged in the end names the run.
+    A host that starts alone does not know its run yet: the curator's charge for its scenario is assumed to belong to
+    its run if no agents were charged for that. The host's final charge names the run.
     """
     digest = entry.body["digest"]
     if charge.digest or charge.side == "source" or not begun:
@@ -388,7 +388,7 @@ def _empty(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stored(entry: Entry) -> Charge:
-    """Return a charge as it was made; one of no run that is known is of its party's own."""
+    """Return a stored charge; one without a known run counts as a run of its party alone."""
     body = {**entry.body, "party": entry.body["curator"]}
     charge = Charge(**{name: body[name] for name in Charge.__dataclass_fields__})
     lifetime = None if charge.lifetime is None else Lifetime.parse(charge.lifetime)
@@ -396,7 +396,7 @@ def _stored(entry: Entry) -> Charge:
 
 
 def _costs(body: dict[str, Any]) -> tuple[float, float]:
-    """Return the epsilon and delta of a charged run, which may be more than what was charged for it."""
+    """Return the epsilon and delta of a charged run, which may be more than was charged by its entry."""
     epsilon, delta = body.get("costs", (body["epsilon"], body["delta"]))
     return float(epsilon), float(delta)
 
@@ -407,12 +407,12 @@ def _words_of(body: dict[str, Any]) -> str:
 
 
 def _sum(costs: Sequence[Paid]) -> Spent:
-    """Return the epsilon and delta of the person who has spent most, and in how many runs any of these people were."""
+    """Return the greatest epsilon and delta that any person has spent, and the number of runs with any of them."""
     met = _one_side_each([(cost, inside) for cost, inside in costs if inside.any()])
     patterns: AnyArray = np.zeros(1 if not met else len(met[0][1]), dtype=np.int64)
     sums = [(Fraction(0), Fraction(0))]
     for cost, inside in met:
-        # Rows with the same charges so far share a pattern, so that sums are exact and few.
+        # Rows with the same charges share a pattern, so that there are few sums, which are exact.
         keys, patterns = np.unique(2 * patterns + inside, return_inverse=True)
         before, more = sums, (Fraction(cost.epsilon), Fraction(cost.delta))
         sums = [(before[k >> 1][0] + (k & 1) * more[0], before[k >> 1][1] + (k & 1) * more[1]) for k in keys.tolist()]
@@ -425,7 +425,7 @@ def _sum(costs: Sequence[Paid]) -> Spent:
 
 
 def _one_side_each(costs: Sequence[Paid]) -> list[Paid]:
-    """Let who looks like somebody on either side of a run that kept its sides apart pay for the dearer one only."""
+    """Charge a person who matches rows on both sides of a run with separate sides only for the more expensive side."""
     found: list[Paid] = []
     for cost, inside in costs:
         other = next((at for at, (each, _) in enumerate(found) if cost.apart and each.digest == cost.digest), None)

@@ -3,22 +3,22 @@
 A person is recognised from their row as it was given: all columns of the file or frame, before bounds, fills, filters
 and splits.
 
-Each cell becomes 64 bits of a pseudorandom function under the ledger's secret key. Numbers are compared to six
-significant digits and texts without case and outer spaces, so that a dtype or a format changes nothing. Two rows are
+Each cell becomes 64 bits of a pseudorandom function with the ledger's secret key. Numbers are compared to six
+significant digits and texts without case and outer spaces, so that the dtype or format does not matter. Two rows are
 compared by *sums* of their cells' digests:
 
 - on all columns, in any order, and on all columns of the table that has fewer;
-- on the columns that both tables name;
-- on all columns but one, as a column may have changed, and on those whose values agree, whatever they are called, if
-  they are half of either table's: this only where far more rows agree than would by chance (:func:`_beyond_chance`),
-  since rows of few columns look alike. Where columns are matched, a digest counts with its column, so that tables of
-  zeros and ones are told apart, too.
+- on the columns whose names are in both tables;
+- on all columns but one, as a column may have changed, and on those whose values agree, with any names, if they are
+  half of either table's columns. This counts only if far more rows agree than by chance (:func:`_beyond_chance`),
+  since rows of few columns look alike. If columns are matched, a digest is combined with its column, so that rows of
+  zeros and ones are distinguished, too.
 
-Two different multisets of cells have the same sum with probability 2^-64, and then count as one person, which is the
-private side. Rows that were changed in most columns at once are not recognised (rounding to three digits, say): nothing
-short of an identifier recognises these.
+Two different multisets of cells have the same sum with probability 2^-64; they then count as one person, which errs on
+the side of privacy. Rows that were changed in most columns at once (by rounding to three digits, say) are not
+recognised; only an identifier recognises these.
 
-Where an *id column* is named, it decides alone: the same id is the same person, another id is another person.
+If an *id column* is named, only it decides: the same id is the same person, another id is another person.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     import polars
 
 DIGITS = 6  # significant digits to which numbers are compared
-SKETCH = 512  # distinct values of a column that are compared with those of another one
-ALIKE = 0.25  # two columns without names are taken for the same one if their values overlap by this share
+SKETCH = 512  # number of distinct values of a column that are compared with those of another one
+ALIKE = 0.25  # columns without names are matched if their values overlap by this share
 PAIRS = 10_000  # most pairs of columns without names whose values are compared
 _EXACT = 2.0**53  # whole numbers below are exact as doubles; larger ones are compared as texts
 _TRUTHS = {"true": "1", "false": "0"}
@@ -54,13 +54,13 @@ _TRUTHS = {"true": "1", "false": "0"}
 
 @dataclass(frozen=True, repr=False, eq=False)
 class People:
-    """The people of a table under a secret key.
+    """The people of a table as digests with a secret key.
 
     Attributes:
-        cells: Shape (n, d): the digest of each cell. About 8 n d bytes are held in memory and stored.
-        names: Shape (d,): the digest of each column's name; 0 where it has none.
+        cells: Shape (n, d): the digest of each cell. About 8 n d bytes in memory and on disk.
+        names: Shape (d,): the digest of each column's name; 0 if it has none.
         id_name: The digest of the name of the id column, which is one of ``names``; 0 if none was named.
-        files: Digests of the files that the rows come from, whatever is read of these, and however they are compressed.
+        files: Digests of the uncompressed contents of the files that the rows come from, whichever rows are read.
     """
 
     cells: Words
@@ -87,12 +87,12 @@ class People:
 
 
 class Digester:
-    """Makes digests under a secret key."""
+    """Computes digests with a secret key."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         block = hashlib.blake2b(key=key, digest_size=32, person=b"tandem numbers").digest()
-        # ECB of blocks that are each one number is a pseudorandom function of the number, which is what is wanted.
+        # ECB of blocks that are one number each is a pseudorandom function of the number, as needed.
         self._cipher = Cipher(algorithms.AES(block), modes.ECB())  # noqa: S305
 
     def people(
@@ -105,7 +105,7 @@ class Digester:
     ) -> People:
         """Return the people of a table that is given in pieces; BadData if an id is missing, or two rows have the same.
 
-        An absent field is null or the empty text; ``named``: the columns have names that mean something.
+        A missing field is null or the empty text; ``named``: the columns have meaningful names.
         """
         columns: list[str] = []
         parts = []
@@ -123,7 +123,7 @@ class Digester:
         return who
 
     def people_of(self, table: TableSource, folder: Path) -> People:
-        """Return the people of all rows of a table's files; errors are those of :meth:`people`, and of the files."""
+        """Return the people of all rows of a table's files; raises as :meth:`people`, and if a file is unreadable."""
         paths = [found(folder / file) for file in table.files]
         return self.people(rows_of_files(paths, table), paths, id_column=table.id)
 
@@ -184,12 +184,12 @@ class Digester:
 
 
 def decimals(numbers: Floats) -> tuple[Indices, Indices]:
-    """Return numbers to six significant digits (whole ones: all digits) as k 10^e: k and e, shape (n,), 0 for 0."""
+    """Return k and e, shape (n,), of numbers k 10^e to six significant digits (whole ones: all digits); 0 gives 0."""
     sizes = np.abs(numbers)
     places = np.zeros(len(numbers), dtype=np.int64)
     np.floor(np.log10(sizes, where=sizes > 0, out=np.zeros_like(sizes)), out=sizes)
     places[:] = sizes.astype(np.int64) - (DIGITS - 1)
-    # 10^-e overflows for subnormal numbers: in two steps.
+    # 10^-e overflows for subnormal numbers, so scale in two steps.
     first = np.clip(-places, -300, 300)
     scaled = np.rint(numbers * 10.0**first * 10.0 ** (-places - first)).astype(np.int64)
     long = np.abs(scaled) >= 10**DIGITS
@@ -203,7 +203,7 @@ def decimals(numbers: Floats) -> tuple[Indices, Indices]:
 
 
 def recognised(known: People, people: People) -> AnyArray:
-    """Say of each of these people whether they are among those known before, shape (n,), bool."""
+    """Return for each of these people whether they are among those known before, shape (n,), bool."""
     if set(known.files) & set(people.files):
         return np.ones(len(people), dtype=np.bool_)
     ids = _both_ids(known, people)
@@ -226,10 +226,10 @@ def _among(digests: Words, known: Words) -> AnyArray:
 
 
 def _beyond_chance(before: Words, now: Words, agreeing: int) -> bool:
-    """Tell whether more rows agree than would if no person were in both tables.
+    """Return whether more rows agree than would if no person were in both tables.
 
-    Two rows of different people agree as often as two of one table do. Four times as many as are then expected must
-    agree, and ten, or half of a small table.
+    Two rows of different people are assumed to agree as often as two rows of one table. At least ten rows (or half of a
+    small table) must agree, and more than four times the expected number.
     """
     if agreeing < min(10, -(-min(len(before), len(now)) // 2)):
         return False
@@ -242,7 +242,7 @@ def _beyond_chance(before: Words, now: Words, agreeing: int) -> bool:
 
 
 def by_id(known: People, people: People) -> bool:
-    """Tell whether an id column decides which of these people are known."""
+    """Return whether an id column decides which of these people are known."""
     return _both_ids(known, people) is not None
 
 
@@ -264,13 +264,13 @@ def _placed(cells: Words) -> Words:
 
 
 def _compared(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
-    """Yield the rows' sums over some columns of both, and whether each that agrees counts, or beyond chance alone."""
+    """Yield the rows' sums over some columns of both tables, and whether every agreement counts, or only many do."""
     d, e = known.cells.shape[1], people.cells.shape[1]
     if d == e:
         yield _sums(known.cells), _sums(people.cells), True
     shared = np.intersect1d(known.names[known.names > 0], people.names) if d and e else ()
     yield from _named(known, people)
-    if len(shared) < min(d, e):  # names do not say which columns are the same ones
+    if len(shared) < min(d, e):  # names do not identify all columns
         yield from _without_one(known.cells, people.cells)
         yield from _by_places(known.cells, people.cells)
     yield from _by_totals(known.cells, people.cells)
@@ -278,7 +278,7 @@ def _compared(known: People, people: People) -> Iterator[tuple[Words, Words, boo
 
 
 def _named(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
-    """Compare on the columns that both name, and on these without any one, if they are half of either table's."""
+    """Compare on the columns that both tables name, and on all of these but one, if they are half of either table's."""
     if not (known.names.all() and people.names.all()):
         return
     shared, first, second = np.intersect1d(known.names, people.names, return_indices=True)
@@ -305,7 +305,7 @@ def _without_one(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]
 
 
 def _by_places(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
-    """Compare all columns of the table that has fewer with as many of the other one's that stand side by side."""
+    """Compare all columns of the table with fewer with each run of as many adjacent columns of the other one."""
     d, e = one.shape[1], other.shape[1]
     fewer, more = min(d, e), abs(d - e)
     for first in range(more + 1 if fewer and more else 0):
@@ -315,7 +315,7 @@ def _by_places(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
 
 
 def _by_totals(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
-    """Compare on the columns that have the same values over all rows, in any order, as no two columns of a table do."""
+    """Compare on the columns with the same values over all rows, in any order, if that is unique in each table."""
     unique = [
         np.unique(cells.sum(axis=0, dtype=np.uint64), return_index=True, return_counts=True) for cells in (one, other)
     ]
@@ -325,9 +325,9 @@ def _by_totals(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
 
 
 def _by_values(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
-    """Compare on the columns whose values agree, each with the one that it agrees with most.
+    """Compare on the columns whose values agree, each matched with the one that it agrees with most.
 
-    Of very many columns only those are compared that have the same place, counted from the first or from the last.
+    If there are very many columns, only those with the same index, counted from the first or the last, are compared.
     """
     d, e = one.shape[1], other.shape[1]
     places = list(product(range(d), range(e)))
@@ -354,7 +354,7 @@ def _sketch(column: Words) -> tuple[Words, Floats]:
 
 
 def _overlap(one: tuple[Words, Floats], other: tuple[Words, Floats]) -> float:
-    """Return the share of the rows with small digests, of the table that has fewer, whose values both columns have."""
+    """Return the share of the rows with small digests whose values both columns have, in the table with fewer."""
     ends = [values[-1] for values, _ in (one, other) if len(values) == SKETCH]
     least = min(ends, default=np.uint64(2**64 - 1))
     first, second = one[0] <= least, other[0] <= least
@@ -364,9 +364,9 @@ def _overlap(one: tuple[Words, Floats], other: tuple[Words, Floats]) -> float:
 
 
 def rows_of_files(paths: Sequence[Path], table: TableSource) -> Iterator[polars.DataFrame]:
-    """Yield all rows of a table's files, with all columns but the label, as that does not say who somebody is.
+    """Yield all rows of a table's files, with all columns but the label, which does not identify people.
 
-    Columns that are not in all of the files, twice in one, or of values that have no text (lists, say) are left out.
+    Columns that are not in all files, are twice in one, or have values without a text (such as lists) are left out.
     """
     shared: set[str] = set()
     for number, path in enumerate(paths):
@@ -388,7 +388,7 @@ def _readable(path: Path, layout: Layout, names: frozenset[str]) -> frozenset[st
         try:
             for _ in pieces(path, layout, some):
                 if not is_typed(path):
-                    break  # all texts of a text file are texts
+                    break  # every field of a text file has a text
         except (BadData, polars.exceptions.PolarsError):
             return False
         return True
@@ -399,7 +399,7 @@ def _readable(path: Path, layout: Layout, names: frozenset[str]) -> frozenset[st
 def rows_of_data(data: Any, label: str | None, layout: Layout) -> tuple[polars.DataFrame, bool]:
     """Return all rows of a file, a frame or an array of shape (n, d), and whether its columns have names.
 
-    Left out are the label (None: it is no column), and columns that are there twice or of values that have no text.
+    The label (None: not a column) is left out, as are columns that occur twice or have values without a text.
     """
     import polars
 
