@@ -1,1 +1,1 @@
-"""Compiled loops, randomness, bisection: numbers without meaning."""
+"""Numerical tools: compiled loops, elementary functions, randomness, bisection."""

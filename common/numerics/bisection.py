@@ -1,7 +1,7 @@
-"""Bisection that ends on the right side: what it returns was itself checked, never only concluded from neighbours.
+"""Bisection with a verified result: the condition was evaluated at the returned value, not inferred from neighbours.
 
-So where a condition is monotone in theory, and in floating point almost, a search errs by the width that it was given,
-towards the side that holds.
+So if a condition is monotone in theory, and only nearly so in floating point, the error of a search is the given width,
+towards the side where the condition holds.
 """
 
 import math
@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 
 def between(good: float, bad: float, holds: Callable[[float], bool], width: float) -> float:
-    """Return a value that holds, near one that does not: ``good``, or one at which ``holds`` returned True.
+    """Return a value at which the condition holds, near one at which it does not: ``good``, or one that was tried.
 
     Args:
-        good, bad: At least 0; the condition holds at the first and not at the second, the greater or the smaller.
-        width: How far apart they may be at the end, as a share of the greater of them.
+        good, bad: At least 0, in either order; the condition holds at the first and not at the second.
+        width: The most that they may differ at the end, as a share of the greater one.
     """
     while abs(bad - good) > width * max(good, bad):
         middle = 0.5 * (good + bad)
@@ -27,15 +27,15 @@ def between(good: float, bad: float, holds: Callable[[float], bool], width: floa
 
 
 def crossing(good: float, bad: float, excess: Callable[[float], float], width: float) -> float:
-    """Return a value with an excess of at most 0 near one with more, in few steps where the excess is smooth.
+    """Return a value with an excess of at most 0 near one with a positive excess, in few steps if it is smooth.
 
-    The straight line through both ends says where to look next (the Illinois method: an end that stays twice is given
-    half its excess), and now and then the middle. Arguments and result are as for :func:`between`.
+    The next value is where the straight line through both ends is 0 (the Illinois method: the excess of an end that is
+    kept twice is halved), and each third time the middle. Arguments and result are as for :func:`between`.
     """
     below, above = excess(good), excess(bad)
     stayed, steps = "", 0
     while abs(bad - good) > width * max(good, bad):
-        steps += 1  # each third step halves, however bent the excess is
+        steps += 1  # each third step bisects, for any shape of the excess
         share = below / (below - above) if below < above and steps % 3 else 0.5
         place = good + (bad - good) * min(max(share, 0.01), 0.99)
         found = excess(place)
@@ -51,12 +51,12 @@ def crossing(good: float, bad: float, excess: Callable[[float], float], width: f
 
 
 def largest(holds: Callable[[float], bool], first: float, width: float, limit: float = math.inf) -> float:
-    """Return the largest value that holds, to within ``width`` of it; 0 where none does.
+    """Return the largest value at which a condition holds, up to a relative ``width``; 0 if there is none.
 
     Args:
-        holds: True up to some value, and false beyond it.
-        first: Where the search begins, positive; it doubles this as long as it holds.
-        limit: Values from here on are not tried.
+        holds: The condition: true up to some value, and false beyond it.
+        first: The first value to try, positive; it is doubled as long as the condition holds.
+        limit: Values from this one on are not tried.
     """
     good, bad = 0.0, first
     while bad < limit and holds(bad):
@@ -65,13 +65,13 @@ def largest(holds: Callable[[float], bool], first: float, width: float, limit: f
 
 
 def least(holds: Callable[[int], bool], first: int = 0, most: float = math.inf, share: float = 0.0) -> int:
-    """Return the least integer from ``first`` >= 0 on that holds; whatever is greater must hold, too.
+    """Return the least integer from ``first`` >= 0 on at which a condition holds, which must hold at all greater ones.
 
     Args:
-        share: The search may end on an integer that holds and is greater by this share of itself.
+        share: The result may be too large by this share of itself.
 
     Raises:
-        LookupError: If none does among those tried up to ``most``.
+        LookupError: If the condition holds at none of the integers tried up to ``most``.
     """
     if holds(first):
         return first
@@ -84,10 +84,10 @@ def least(holds: Callable[[int], bool], first: int = 0, most: float = math.inf, 
 
 
 def lesser(holds: Callable[[int], bool], good: int, first: int, share: float) -> int:
-    """Return an integer from ``first`` on that holds, at most ``good``, which does: for tests that take long.
+    """Return an integer from ``first`` to ``good`` at which a condition holds, as at ``good``; for slow conditions.
 
-    Each place that is tried is less than the one before by twice its share, by half at the most; the first that does
-    not hold ends the search.
+    Each integer that is tried is less than the previous one by a share, which doubles each time, up to a half. The
+    first at which the condition does not hold ends this descent.
     """
     step = share
     while good > first:
@@ -99,7 +99,7 @@ def lesser(holds: Callable[[int], bool], good: int, first: int, share: float) ->
 
 
 def narrowed(holds: Callable[[int], bool], bad: int, good: int, share: float) -> int:
-    """Return an integer that holds, of which one less by a share of it, or by 1, does not."""
+    """Return an integer at which a condition holds, while it does not at one less by a share of it, or by 1."""
     while good - bad > max(1.0, share * good):
         middle = (bad + good) // 2
         bad, good = (bad, middle) if holds(middle) else (middle, good)

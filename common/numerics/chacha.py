@@ -1,10 +1,10 @@
-"""A ChaCha8 keystream, many blocks side by side: the generator behind bulk noise.
+"""A ChaCha8 keystream, computed for many blocks in parallel: the generator of bulk noise.
 
-ChaCha (Bernstein, "ChaCha, a variant of Salsa20", 2008) is made of additions, rotations and exclusive-ors of 32-bit
-words, so a processor computes a block in every vector lane at once: here, twice as fast as AES with its own
-instructions. With 8 rounds it is the generator of Go's runtime and within the margin that Aumasson ("Too much crypto",
-2019) finds sound: the best attack known reaches 7 rounds, at 2^230 operations or more. No table is looked up and no
-branch depends on the key.
+ChaCha (Bernstein, "ChaCha, a variant of Salsa20", 2008) consists of additions, rotations and exclusive-ors of 32-bit
+words, so a processor computes one block in each vector lane at once: here, twice as fast as AES with its hardware
+instructions. With 8 rounds it is the generator of Go's runtime, and within the margin that Aumasson ("Too much crypto",
+2019) considers sound: the best known attack reaches 7 rounds, at 2^230 operations or more. There are no table lookups,
+and no branch depends on the key.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ BLOCK_WORDS = 16  # 32-bit words of a block
 
 @njit_inlined
 def fill(key: AnyArray, nonce: Any, stream: Any, blocks: AnyArray) -> None:
-    """Write blocks 0, 1, ... of the keystream with a key of 8 words, word i of block j into ``blocks[i, j]``.
+    """Write blocks 0, 1, ... of the keystream for a key of 8 words: word i of block j into ``blocks[i, j]``.
 
     ``blocks`` has the shape (16, lanes), uint32, at most 2^32 lanes. Words 13 and 14 of the state are the nonce and the
     stream; word 12 counts the blocks, word 15 is 0.

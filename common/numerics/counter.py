@@ -1,10 +1,10 @@
 """Counter-based randomness for simulated people: coordinate j of person i is a hash of (seed, stream, i, j).
 
-Nothing has a state, so any person can be drawn at any time, in any order, on any machine, with the same result. The
+There is no state, so any person can be drawn at any time, in any order, on any machine, with the same result. The
 hash is SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a person's
 start is a hash of seed, stream and number, and word j is the finalizer of start + (j + 1) times the golden ratio. Among
-N people of d coordinates, some two share a stretch of it with probability below d N^2 / 2^64. For simulations only: it
-gives no privacy.
+N people of d coordinates, the sequences of some two overlap with probability below d N^2 / 2^64. It is for simulations
+only and gives no privacy.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _ONE = np.uint64(1)
 CELLS = 1 << 12
-"""Words turned into numbers in one go: they stay in the first-level cache, and the loops over them are vectorized."""
+"""Number of words converted at a time: they remain in the first-level cache, and loops over them are vectorized."""
 _11, _27, _30, _31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
 _MIDDLE = 0.425
 Coefficients = tuple[float, float, float, float, float, float, float, float]
@@ -49,7 +49,7 @@ _FAR_BELOW: Coefficients = (
 
 
 def stream(seed: int, number: int) -> np.uint64:
-    """Return the 64-bit key of a stream; a seed in 0..2^64-1 has independent ones (as source and target people)."""
+    """Return the 64-bit key of a stream; the streams of a seed in 0..2^64-1 (as source and target) are independent."""
     if not 0 <= seed < 1 << 64:
         raise ValueError(f"seed must be in 0..2^64-1, got {seed}")
     return np.uint64(mix(np.uint64(mix(np.uint64(seed)) ^ np.uint64(number))))
@@ -65,7 +65,7 @@ def mix(word: np.uint64) -> np.uint64:
 
 @njit
 def start(key: np.uint64, person: np.int64) -> np.uint64:
-    """Return the start of a person's own sequence."""
+    """Return the start of a person's sequence."""
     return mix(key ^ mix(np.uint64(person) * GOLDEN + _ONE))
 
 
@@ -83,16 +83,16 @@ def uniform(begin: np.uint64, coordinate: int) -> float:
 
 @njit
 def chance(word: np.uint64) -> float:
-    """Return a word as a uniform in (0, 1): its first 53 bits, and a half; the largest is rounded down, not to 1."""
+    """Return a word as a uniform in (0, 1): its first 53 bits plus a half; the largest is rounded down, not to 1."""
     return min((np.float64(word >> _11) + 0.5) * 2.0**-53, 1.0 - 2.0**-53)
 
 
 @njit
 def quantile(chance: float) -> float:
-    """Return the standard normal quantile of a chance in (0, 1).
+    """Return the standard normal quantile of a probability in (0, 1).
 
-    Algorithm AS 241 (Wichura, Applied Statistics 37, 1988), relative error about 1e-15: one rational function where the
-    chance is in [0.075, 0.925], two others in the tails, where a logarithm is needed.
+    Algorithm AS 241 (Wichura, Applied Statistics 37, 1988), relative error about 1e-15: one rational function for
+    probabilities in [0.075, 0.925], and two others in the tails, which need a logarithm.
     """
     q = chance - 0.5
     if abs(q) <= _MIDDLE:
@@ -104,9 +104,9 @@ def quantile(chance: float) -> float:
 
 @njit
 def quantiles(words: Words, out: Floats) -> None:
-    """Turn words into standard normals, the same as ``quantile(chance(word))``; |z| <= 8.3.
+    """Convert words to standard normals, equal to ``quantile(chance(word))``; |z| <= 8.3.
 
-    Passes without branches in place of one with: all words as if none lay in a tail, then only those that do.
+    Several passes without branches replace one with branches: all words as if none were in a tail, then only the tails.
     """
     tails = np.empty(len(words))
     for k in range(len(words)):
@@ -176,10 +176,10 @@ def words_of(key: np.uint64, people: Indices, count: int) -> Words:
 
 @njit
 def fill_bits(key: np.uint64, people: Indices, special: Indices, chances: Floats, out: Bits) -> None:
-    """Fill row i of ``out`` with the fair coins of person ``people[i]``, and its ``special`` places with others.
+    """Fill row i of ``out`` with the fair coins of person ``people[i]``, and its ``special`` places with biased ones.
 
     Args:
-        special, chances: Shape (k,): the places that are 1 with another chance than 1/2, and these chances.
+        special, chances: Shape (k,): the places that are not fair coins, and their probabilities of 1.
         out: Shape (n, d), uint8.
     """
     width = out.shape[1]

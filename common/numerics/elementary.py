@@ -1,12 +1,11 @@
-"""Exponential, logarithm, cosine and sine by additions, multiplications and divisions alone: everywhere the same.
+"""Exponential, logarithm, cosine and sine by additions, multiplications and divisions only: equal on all machines.
 
-Libraries have several versions of these functions, among which they choose by what the processor can do (NumPy those
-of AVX-512, the C library those with fused multiply-adds), and their last bits differ. A seeded run must not depend on
-that.
+Libraries have several versions of these functions and select one by the processor's instructions (NumPy for AVX-512,
+the C library for fused multiply-adds), and their last bits differ. A seeded run must not depend on that.
 
-The formulas are those of fdlibm (Sun Microsystems, 1993), with errors below one unit of the last place. The cores of
-the first two are plain arithmetic on arrays here and on scalars in compiled loops (:mod:`common.numerics.loops`); both
-give the same bits.
+The formulas are those of fdlibm (Sun Microsystems, 1993), with errors below one unit in the last place. The cores of
+the first two are plain arithmetic, applied to arrays here and to scalars in compiled loops
+(:mod:`common.numerics.loops`); both give the same bits.
 """
 
 from typing import Any
@@ -22,7 +21,7 @@ HALF_ROOT = 0.70710678118654752440
 
 
 def reduced_exp(high: Any, low: Any) -> Any:
-    """Return e^(high - low), for a difference in [-ln(2)/2, ln(2)/2] whose second part is tiny."""
+    """Return e^(high - low), for a difference in [-ln(2)/2, ln(2)/2] and a tiny ``low``."""
     r = high - low
     t = r * r
     p = 4.13813679705723846039e-08
@@ -47,7 +46,7 @@ def reduced_log(f: Any, exponent: Any) -> Any:
     return exponent * HIGH - ((half - (s * (half + r) + exponent * LOW)) - f)
 
 
-# Of cos x and sin x for x in [-pi/4, pi/4], in powers of x^2, the highest first.
+# Coefficients of cos x and sin x for x in [-pi/4, pi/4], in powers of x^2, the highest first.
 _COSINE = (
     -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
     -1.38888888888741095749e-03, 4.16666666666666019037e-02,
@@ -74,28 +73,28 @@ def log(x: Floats) -> Floats:
 
 
 def softplus(x: Floats) -> Floats:
-    """Return ln(1 + e^x), elementwise, to 2^-52."""
+    """Return ln(1 + e^x), elementwise, with an error of 2^-52."""
     return np.asarray(np.maximum(x, 0.0) + log(1.0 + exp(-np.abs(x))))
 
 
-FAR = 40.0  # odds beyond e^40 are those of certainty
+FAR = 40.0  # log odds beyond this count as certainty
 
 
 def logistic(scores: Floats) -> Floats:
-    """Return 1/(1 + e^-s) of each score, elementwise; scores count as at most 40 from 0."""
+    """Return 1/(1 + e^-s) of each score, elementwise; scores are clipped to [-40, 40]."""
     return np.asarray(1.0 / (1.0 + exp(-np.clip(scores, -FAR, FAR))))
 
 
 def softmax(scores: Floats) -> Floats:
-    """Return e^s over the sum of these, for each row of scores, shape (n, k): sums are from the first on."""
+    """Return the softmax of each row of scores, shape (n, k); sums are in the order of the columns."""
     powers = exp(np.maximum(scores - scores.max(axis=1, keepdims=True), -_LEAST))
     return np.asarray(powers / ordered_sum(powers)[:, None])
 
 
 def ordered_sum(terms: Floats) -> Floats:
-    """Return the sums over the last axis, from the first term on.
+    """Return the sums over the last axis, in order from the first term on.
 
-    A product of vectors or matrices (``@``) is summed by the BLAS in an order that depends on the processor.
+    In contrast, the BLAS sums a product (``@``) in an order that depends on the processor.
     """
     total = np.zeros(terms.shape[:-1])
     for place in range(terms.shape[-1]):
@@ -103,11 +102,11 @@ def ordered_sum(terms: Floats) -> Floats:
     return total
 
 
-_LEAST = 80.0  # below the greatest score, a share that no sum has room for
+_LEAST = 80.0  # distance below the greatest score at which a share no longer changes a sum
 
 
 def cosine(x: AnyArray) -> Floats:
-    """Return cos x, elementwise, for x up to some thousands: to 2^-53 of x."""
+    """Return cos x, elementwise, for x up to some thousands, with an error of 2^-53 of x."""
     turn = x / (2.0 * np.pi)
     return turned(turn - np.rint(turn))[0]
 

@@ -1,4 +1,4 @@
-"""For compiled loops: the functions of :mod:`common.numerics.elementary`, with the same bits; integers as bits."""
+"""Functions for compiled loops: those of :mod:`common.numerics.elementary`, with equal bits; integers as bits."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def exp(x: Any) -> Any:
 
 @njit_inlined
 def logistic(score: Any) -> Any:
-    """Return 1/(1 + e^-s); scores count as at most 40 from 0."""
+    """Return 1/(1 + e^-s); scores are clipped to [-40, 40]."""
     return 1.0 / (1.0 + exp(-min(max(score, -FAR), FAR)))
 
 
@@ -35,8 +35,8 @@ def _power_of_two(exponent: Any) -> Any:
 
 @njit_inlined
 def log(x: Any) -> Any:
-    """Return ln x of a number of at least 2^-1022; without branches, so that loops are vectorized."""
-    # Less the bits of sqrt(1/2), a number's upper bits are its exponent; what is left is added to those of sqrt(1/2).
+    """Return ln x of a number of at least 2^-1022, without branches, so that loops are vectorized."""
+    # After subtracting the bits of sqrt(1/2), the upper bits are the exponent; the rest is added to sqrt(1/2) again.
     bits = word_of(x) - _HALF_BITS
     exponent = bits >> np.int64(52)
     mantissa = double_of((bits & np.int64((1 << 52) - 1)) + _HALF_BITS)
@@ -44,14 +44,14 @@ def log(x: Any) -> Any:
 
 
 def exps(x: Floats) -> Floats:
-    """Return e^x, elementwise: for arrays of thousands, in a tenth of the time that NumPy takes."""
+    """Return e^x, elementwise, for arrays of thousands, in a tenth of NumPy's time."""
     found = np.empty(x.shape)
     _exps(np.ascontiguousarray(x).reshape(-1), found.reshape(-1))
     return found
 
 
 def logs(x: Floats) -> Floats:
-    """Return ln x of numbers of at least 2^-1022, elementwise: for arrays of thousands."""
+    """Return ln x of numbers of at least 2^-1022, elementwise, for arrays of thousands."""
     found = np.empty(x.shape)
     _logs(np.ascontiguousarray(x).reshape(-1), found.reshape(-1))
     return found
@@ -71,7 +71,7 @@ def _logs(x: Floats, found: Floats) -> None:
 
 @njit
 def pack(features: AnyArray) -> Words:
-    """Return the integers of which rows are the bits: shape (n, at most 64) to (n,). Features above 0 are ones."""
+    """Return the integers whose bits are the rows: shape (n, at most 64) to (n,). A feature above 0 is the bit 1."""
     items = np.empty(len(features), dtype=np.uint64)
     for i in range(len(items)):
         item = np.uint64(0)
@@ -88,6 +88,6 @@ def bits_of(words: AnyArray, count: int) -> Bits:
 
 
 def all_distinct(numbers: Indices) -> bool:
-    """Tell whether numbers below 2^32, shape (n,), are all different: sorted, which takes less than a bit for each."""
+    """Return whether numbers below 2^32, shape (n,), are all different; sorting costs less than a set of bits."""
     ordered = np.sort(numbers.astype(np.uint32))
     return bool((ordered[1:] != ordered[:-1]).all())

@@ -1,10 +1,10 @@
-"""One source of randomness for everything that protects people: an AES-256-CTR keystream under a 32-byte key.
+"""The source of all randomness that protects people: an AES-256-CTR keystream with a 32-byte key.
 
-The key decides what the stream is. Drawn from the operating system it is a cryptographic generator; derived from a
-party's durable secret and an operation's id it is a cryptographic generator that a restarted party can draw *again*, so
-that work cut off by a crash is repeated bit for bit and no second, different sample ever exists; derived from a public
-seed it is a reproducible simulation. ``simulated`` tells the last apart: parties refuse a simulated source where real
-people's records are processed.
+The key determines the use of the stream. With a key from the operating system it is a cryptographic generator. With a
+key derived from a party's durable secret and an operation's id it is a cryptographic generator that a restarted party
+can draw from *again*, so that work interrupted by a crash is repeated exactly and there is never a second, different
+sample. With a key derived from a public seed it is a reproducible simulation, marked ``simulated``: parties refuse such
+a source where real people's records are processed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from common.core.durable import durable_key
 from common.numerics.elementary import log, turned
 
 _TWO_53 = 2.0**-53
-_ZEROS = bytes(1 << 18)  # what the keystream is added to; one piece of it stays in the second-level cache
+_ZEROS = bytes(1 << 18)  # encrypting zeros gives the keystream; a piece fits in the second-level cache
 _BLOCK = 1 << 15
 
 
 class RandomSource:
-    """A stream of random words, determined by a key of 32 bytes; ``simulated`` if that comes from a public seed."""
+    """A stream of random words, determined by a key of 32 bytes; ``simulated`` if the key comes from a public seed."""
 
     def __init__(self, key: bytes, *, simulated: bool) -> None:
         if len(key) != 32:
@@ -63,7 +63,7 @@ class RandomSource:
         return Cipher(algorithms.AES(self._key), modes.CTR(bytes(16))).encryptor()
 
     def _keystream(self, size: int) -> Bits:
-        # The cipher wants 15 bytes of room behind its output.
+        # The cipher needs 15 bytes of room after its output.
         buffer = np.empty(size + 15, dtype=np.uint8)
         view = buffer.data
         for start in range(0, size, len(_ZEROS)):
@@ -76,7 +76,7 @@ class RandomSource:
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * _TWO_53
 
     def integers(self, bound: int, count: int) -> Indices:
-        """Draw ``count`` integers uniform on 0..bound-1, bound <= 2^62, exactly (rejection of the last stripe)."""
+        """Draw ``count`` integers exactly uniform on 0..bound-1, bound <= 2^62, by rejection of the largest words."""
         if not 1 <= bound <= 1 << 62:
             raise ValueError(f"bound must be in 1..2^62, got {bound}")
         limit = ((1 << 64) // bound) * bound - 1
@@ -88,9 +88,9 @@ class RandomSource:
         return (drawn % np.uint64(bound)).astype(np.int64)
 
     def bernoullis(self, probability: float, count: int) -> Bits:
-        """Draw ``count`` bits, each 1 with ``floor(probability * 2^53) / 2^53``: exact, never more likely.
+        """Draw ``count`` bits, each 1 with probability exactly ``floor(probability * 2^53) / 2^53``, never more.
 
-        A draw takes one word, and as long, whatever comes.
+        A draw takes one word, and a time that does not depend on the result.
         """
         if not 0.0 <= probability <= 1.0:
             raise ValueError(f"probability must be in [0, 1], got {probability}")
@@ -110,10 +110,10 @@ class RandomSource:
 
 
 def subseed(seed: int, purpose: str) -> int:
-    """Return a public seed for a purpose, below 2^62: source and target of one run must not share people."""
+    """Return a public seed for a purpose, below 2^62, since source and target of a run must not share people."""
     return int(RandomSource.seeded(seed, purpose).integers(1 << 62, 1)[0])
 
 
 def durable_secret(path: Path) -> RandomSource:
-    """Return a cryptographic source under the secret of :func:`common.core.durable.durable_key`."""
+    """Return a cryptographic source keyed by the secret of :func:`common.core.durable.durable_key`."""
     return RandomSource(durable_key(path), simulated=False)

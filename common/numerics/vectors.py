@@ -1,4 +1,4 @@
-"""What vectors of eight numbers are to the compiler: their type, their operators and functions; hints and bits."""
+"""Vectors of eight numbers for the compiler: their type, operators and functions; also prefetching and bit patterns."""
 
 import operator
 from collections.abc import Callable
@@ -242,7 +242,7 @@ total: Any = intrinsic(_total)
 
 
 def _convert(context: Any, builder: Any, value: Any, given: Any, item: Any) -> Any:
-    """Return a number, spread, or a vector as a vector of floating-point numbers of a type."""
+    """Return a number, repeated in every lane, or a vector, as a vector of floating-point numbers of a type."""
     if not isinstance(given, Lanes):
         return _spread(builder, context.cast(builder, value, given, item))
     scalar, vector = given.item, ir.VectorType(context.get_value_type(item), WIDTH)
@@ -250,7 +250,7 @@ def _convert(context: Any, builder: Any, value: Any, given: Any, item: Any) -> A
         return value
     if isinstance(scalar, types.Float):
         return (builder.fptrunc if scalar.bitwidth > item.bitwidth else builder.fpext)(value, vector)
-    if scalar.bitwidth < 32:  # then it is no matter whether 32 bits have a sign, and with one it is one instruction
+    if scalar.bitwidth < 32:  # it fits into signed 32 bits, whose conversion is one instruction
         wide = ir.VectorType(ir.IntType(32), WIDTH)
         return builder.sitofp((builder.sext if scalar.signed else builder.zext)(value, wide), vector)
     return (builder.sitofp if scalar.signed else builder.uitofp)(value, vector)
@@ -286,7 +286,7 @@ alike: Any = intrinsic(_alike)
 
 @njit
 def dot(a: Any, b: Any) -> Any:
-    """Return <a, b> of two C-contiguous float64 vectors of one length: what ``@`` leaves to a library."""
+    """Return <a, b> of two C-contiguous float64 vectors of one length; ``@`` would leave the order to a library."""
     whole = len(a) // WIDTH * WIDTH
     sums = doubles(0.0)
     for j in range(0, whole, WIDTH):
