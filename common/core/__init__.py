@@ -1,1 +1,1 @@
-"""Values, errors, registries: what everything else is made of; knows nothing of privacy."""
+"""Values, errors, registries, files: the base of all other packages, independent of privacy."""

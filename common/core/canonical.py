@@ -1,7 +1,7 @@
-"""One byte string per JSON value (RFC 8785, the JSON Canonicalization Scheme), and JSON from strangers.
+"""Canonical JSON, with one byte string per value (RFC 8785, JSON Canonicalization Scheme), and untrusted JSON.
 
-Keys are in the order of their UTF-16 code units, without spaces, in UTF-8, and each number is in the text that
-ECMAScript gives to its double.
+Keys are in the order of their UTF-16 code units; there are no spaces; the text is UTF-8, and each number is written as
+ECMAScript writes its double.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pydantic_core import to_json
 
 from common.core.errors import BadMessage
 
-DEEPEST = 32  # how deeply JSON may be nested: deeper input is refused before anything recurses into it
-MOST = 1 << 21  # values in one document: the commas of its text, and four for each bracket
-LONGEST_NUMBER = 300  # characters of an integer: one that long is still a double
+DEEPEST = 32  # most levels of nesting: deeper input is refused before any code recurses into it
+MOST = 1 << 21  # most values in one document, counted as the commas of its text and four for each bracket
+LONGEST_NUMBER = 300  # most characters of an integer: one of this length is within the range of doubles
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -28,19 +28,19 @@ _ZERO = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * 200
 _ENDS = bytes.maketrans(b"]}", b",,")  # of numbers
 _NUMBER = re.compile(rb"(?<![0-9.])(-?[0-9]+(?:\.[0-9]+)?e[-+]?[0-9]+|-?[0-9]+\.0(?![0-9])|-?Infinity|NaN)")
-"""A number that ECMAScript may write in another way."""
+"""A number that ECMAScript may write differently."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|' + _NUMBER.pattern)
-"""A string, which stays, or such a number."""
-_PLAIN = frozenset({float, str, bool, type(None)})  # the types of what needs no look by itself
-_BASES: tuple[type[Any], ...] = (int, float, dict, list, tuple)  # what is derived from one of them is written as it is
-EXACT = 1 << 53  # integers up to this one, and down to its negative, are doubles: larger ones travel as strings
+"""A string, which is unchanged, or such a number."""
+_PLAIN = frozenset({float, str, bool, type(None)})  # types of values that need no conversion
+_BASES: tuple[type[Any], ...] = (int, float, dict, list, tuple)  # instances of subclasses are written as of these
+EXACT = 1 << 53  # integers of at most this absolute value are exact doubles; larger ones are sent as strings
 
 
 def encode(value: Any) -> bytes:
     """Encode a JSON value canonically.
 
-    What holds NaN, an infinity or an integer that is no double (:data:`common.core.values.Word`), or is not JSON, is a
-    BadMessage.
+    BadMessage if it is not JSON, or contains NaN, an infinity or an integer that is no double
+    (:data:`common.core.values.Word`).
     """
     try:
         return _numbers_rewritten(to_json(_sorted(value)))
@@ -49,11 +49,11 @@ def encode(value: Any) -> bytes:
 
 
 def _sorted(value: Any) -> Any:
-    """Return a JSON value whose objects have their keys in order, of nothing but Python's own types."""
+    """Return a JSON value with the keys of its objects in order, converted to Python's built-in types."""
     kind = type(value)
     if kind is dict:
         names = sorted(value)
-        if not "".join(names).isascii():  # code points and UTF-16 code units differ in order there
+        if not "".join(names).isascii():  # the order of code points may differ from that of UTF-16 code units
             names.sort(key=lambda name: name.encode("utf-16-be"))
         return {name: _sorted(value[name]) for name in names}
     if kind is list or kind is tuple:
@@ -71,22 +71,22 @@ def _sorted(value: Any) -> Any:
 
 
 def _numbers_rewritten(text: bytes) -> bytes:
-    if b"\\" in text:  # a quotation mark need not end a string
+    if b"\\" in text:  # a quotation mark may be escaped
         return _TOKEN.sub(_rewritten, text)
-    parts = text.split(b'"')  # every other one is a string, which may be very long, and is not looked at
+    parts = text.split(b'"')  # every other part is a string, which may be very long, and is not searched
     outside = b'"'.join(parts[::2])
     if not _may_differ(outside):
         return text
-    for end in (b",", b"]", b"}"):  # 1.0 and -0.0, of which a model may have thousands
+    for end in (b",", b"]", b"}"):  # numbers such as 1.0 and -0.0; a model may have thousands of them
         outside = outside.replace(b".0" + end, end).replace(b"-0" + end, b"0" + end)
     parts[::2] = (_NUMBER.sub(_rewritten, outside) if _may_differ(outside) else outside).split(b'"')
     return b'"'.join(parts)
 
 
 def _may_differ(outside: bytes) -> bool:
-    """Return whether a number may be written in another way than ECMAScript does: 1e-6, 1e+16, 1.0, NaN, Infinity.
+    """Return whether a number may be written differently than in ECMAScript: 1e-6, 1e+16, 1.0, NaN, Infinity.
 
-    Plain searches for a few characters take a tenth of the time that one regular expression for all takes.
+    Searches for a few substrings take a tenth of the time of one regular expression for all.
     """
     if b".0," in outside.translate(_ENDS) or outside.endswith(b".0") or b"N" in outside or b"I" in outside:
         return True
@@ -103,9 +103,9 @@ def number_text(number: float) -> str:
 
 
 def decimal_text(sign: str, whole: str, fraction: str, exponent: int, points: range, exponents: str) -> str:
-    """Return the shortest text of a number of these digits, times a power of ten.
+    """Return the shortest text of the number with these digits, times 10^``exponent``.
 
-    It has an exponent, formatted so, unless the number is 0.DIGITS times 10 to the power of one of the ``points``.
+    It is written with an exponent, in the format ``exponents``, unless it is 0.DIGITS times 10^k for a k in ``points``.
     """
     digits = (whole + fraction).lstrip("0")
     point = len(digits) - len(fraction) + exponent
@@ -134,15 +134,15 @@ def digest(value: Any) -> str:
 def same(one: Any, other: Any) -> bool:
     """Return whether two JSON values have the same canonical bytes.
 
-    As Python compares them a double may differ from itself read back: beyond 2^53 its text may be another integer.
+    By ``==`` in Python, a double may differ from itself after decoding: beyond 2^53 its text may be another integer.
     """
     return encode(one) == encode(other)
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal, numbers that are not both whole up to 1e-9 of them, or of 1.
+    """Return whether two JSON values are equal; numbers that are not both integers up to an error of 1e-9.
 
-    The last bits of a logarithm, or of a quantile, depend on the processor whose library computed it.
+    The error is relative or absolute. The last bits of a logarithm, or of a quantile, depend on processor and library.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
@@ -156,10 +156,10 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def decode(raw: bytes) -> Any:
-    """Decode JSON; a BadMessage refuses NaN, infinities, a key given twice, what is no UTF-8, too deep or too large."""
+    """Decode JSON; BadMessage for NaN, infinities, duplicate keys, or input that is no UTF-8, too deep or too large."""
     check_shape(raw)
     try:
-        # Without a backslash every other part is a string, which may be very long, and is not looked at.
+        # Without a backslash every other part is a string, which may be very long, and is not searched.
         outside = raw if b"\\" in raw else b'"'.join(raw.split(b'"')[::2])
         hooks: dict[str, Any] = {"parse_int": _short, "parse_float": _finite} if _may_be_endless(outside) else {}
         return json.loads(raw.decode("utf-8"), parse_constant=_finite, object_pairs_hook=_unique, **hooks)
@@ -168,7 +168,7 @@ def decode(raw: bytes) -> Any:
 
 
 def check_shape(raw: bytes) -> int:
-    """Check how deep JSON is and how many values it holds, by its bytes; no parser has seen it yet. Return how many."""
+    """Validate the depth and the number of values of JSON from its bytes, before any parser; return the number."""
     opened = raw.count(b"[") + raw.count(b"{")
     values = 4 * opened + raw.count(b",")
     if values > MOST:
@@ -181,7 +181,7 @@ def check_shape(raw: bytes) -> int:
 
 
 def _may_be_endless(outside: bytes) -> bool:
-    """Return whether there may be a number without a double: only then are numbers looked at one by one."""
+    """Return whether there may be a number beyond all doubles: only then are numbers checked one by one."""
     return _GREAT.search(outside) is not None or _MANY_DIGITS in outside.translate(_ZERO)
 
 

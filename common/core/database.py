@@ -1,4 +1,4 @@
-"""One way to open a party's database: SQLAlchemy on a durable SQLite file by default, on a PostgreSQL server by URL."""
+"""Parties' databases through SQLAlchemy: by default a durable SQLite file, or a PostgreSQL database by its URL."""
 
 import sqlite3
 import threading
@@ -19,7 +19,7 @@ from common.core.errors import MAKE_ROOM, BadData, BadInput, CannotWrite, Tandem
 from common.core.plain import plain
 from common.core.version import older
 
-VERSION_TABLE = "schema_version"  # the table that says of which version a database's tables are
+VERSION_TABLE = "schema_version"  # the table with the version of a database's tables
 
 _NUMBER = sa.Column("version", sa.Integer, primary_key=True, autoincrement=False)
 _VERSION = sa.Table(VERSION_TABLE, sa.MetaData(), _NUMBER)
@@ -28,7 +28,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "postgresql": {
         "isolation_level": "READ COMMITTED",  # no transaction fails as not serializable, whatever the server's default
         "pool_pre_ping": True,
-        # A server that has vanished is noticed within half a minute.
+        # A server that has disappeared is detected within half a minute.
         "connect_args": {
             "connect_timeout": 10,
             "keepalives_idle": 10,
@@ -38,20 +38,20 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""How engines of each kind are created."""
+"""Settings of engines for each kind of database."""
 _OURS = 0x7A4D  # the first number of all advisory locks that Tandem takes on a PostgreSQL database
 STANDSTILL = "15s"
-"""For so long a process may stand still (stopped, or its machine frozen) in a transaction that others wait for; then a
-PostgreSQL server ends its session, and nothing of the transaction is written."""
-MAKING = 0  # the turn to make the tables (:func:`alone`); others are the parties' own
+"""How long a process may be idle (stopped, or on a frozen machine) in a transaction that others wait for; then a
+PostgreSQL server ends its session and rolls the transaction back."""
+MAKING = 0  # the lock for creating the tables (:func:`alone`); parties use other numbers
 
 
 @dataclass(frozen=True)
 class DatabaseSchema:
-    """The tables of a party's database; ``name`` says whose they are.
+    """The tables of a party's database; ``name`` describes it in messages.
 
-    A database of another ``version`` is refused, not migrated, with the ``remedy`` where a release up to 0.3.0 wrote
-    it.
+    A database of another ``version`` is refused, not migrated; the message ends with ``remedy`` if a release up to
+    0.3.0 wrote it.
     """
 
     name: str
@@ -61,15 +61,15 @@ class DatabaseSchema:
 
 
 def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> sa.Engine:
-    """Connect, and make the tables where there are none; what is committed survives a crash.
+    """Connect, and create the tables if there are none; committed transactions survive a crash.
 
     Args:
         url: SQLAlchemy URL of a SQLite file or a PostgreSQL database.
-        log: Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it a copy of the one file
-            is whole.
+        log: Whether SQLite uses a write-ahead log beside the file, which is faster. Without it, a copy of the file is
+            complete.
 
     Raises:
-        BadInput: If there is no such database, it cannot be opened, its server does not keep what is committed, or
+        BadInput: If there is no such database, it cannot be opened, its server may lose committed transactions, or
             another version of Tandem wrote it. Nothing is changed then.
     """
     try:
@@ -106,10 +106,10 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> sa.E
 
 
 def alone(connection: sa.Connection, turn: int) -> None:
-    """Wait for a turn that only one transaction of all processes has at a time; it ends with the transaction.
+    """Acquire the lock number ``turn``, which one transaction at a time has, of all processes, until it ends.
 
-    To be called first in the transaction, which then sees what others wrote in the same turn. Whoever stands still in
-    it loses it (:func:`ending`). SQLite has one turn for everything: the right to write.
+    Call this first in the transaction, which then sees what others wrote under the same lock. A process that is idle
+    loses it (:func:`ending`). SQLite has one lock for everything: that for writing.
     """
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -118,13 +118,13 @@ def alone(connection: sa.Connection, turn: int) -> None:
 
 
 def ending() -> sa.Function[str]:
-    """Return what has a PostgreSQL server end the transaction that asks for it after :data:`STANDSTILL`."""
+    """Return the SQL call that has a PostgreSQL server end the transaction if it is idle for :data:`STANDSTILL`."""
     return sa.func.set_config("idle_in_transaction_session_timeout", STANDSTILL, True)
 
 
 @contextmanager
 def storing(what: str, unchanged: str) -> Iterator[None]:
-    """Let what a disk or a database does not take be a CannotWrite, which says what it is and what did not happen."""
+    """Convert errors of a disk or a database to CannotWrite, which states ``what`` failed and what is ``unchanged``."""
     try:
         yield
     except (OSError, SQLAlchemyError) as error:
@@ -136,9 +136,9 @@ def storing(what: str, unchanged: str) -> Iterator[None]:
 
 
 def count_commits(engine: sa.Engine) -> Callable[[], int]:
-    """Count the transactions that are committed from here on; each that wrote to a SQLite file is one fsync of its log.
+    """Return a counter of transactions committed from now on; each that writes to SQLite takes one fsync of its log.
 
-    On PostgreSQL several sessions' commits may share an fsync.
+    On PostgreSQL, commits of several sessions may share an fsync.
     """
     count, counting = 0, threading.Lock()
 
@@ -152,7 +152,7 @@ def count_commits(engine: sa.Engine) -> Callable[[], int]:
 
 
 def database_bytes(url: str) -> int:
-    """Return how many bytes a database takes on disk, its indexes and a file's log included."""
+    """Return the size of a database on disk in bytes, including indexes and a file's log."""
     parts = sa.make_url(url)
     if parts.get_backend_name() == "sqlite":
         files_of = (Path(f"{parts.database}{end}") for end in ("", "-wal", "-shm", "-journal"))
@@ -164,14 +164,14 @@ def database_bytes(url: str) -> int:
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the URL of a SQLite file, creating its folder."""
+    """Return the URL of a SQLite file, and create its folder."""
     make_folder(path.parent)
-    return sa.URL.create("sqlite", database=str(path)).render_as_string()  # which escapes "?" and "%"
+    return sa.URL.create("sqlite", database=str(path)).render_as_string()  # this escapes "?" and "%"
 
 
 def _is_made(connection: sa.Connection, schema: DatabaseSchema) -> bool:
     found = sa.inspect(connection)
-    if found.has_table("alembic_version"):  # as releases up to 0.3.0 have marked their databases
+    if found.has_table("alembic_version"):  # releases up to 0.3.0 marked their databases so
         raise BadInput(f"{older(f'{schema.name} {connection.engine.url}')} {schema.remedy}")
     if not found.has_table(_VERSION.name):
         return False
@@ -185,7 +185,7 @@ def _is_made(connection: sa.Connection, schema: DatabaseSchema) -> bool:
 
 
 def _durable(journal: str, connection: Any, record: Any) -> None:
-    # FULL also synchronises a journal's truncation: a commit cannot come back undone. To remove it takes far longer.
+    # FULL also synchronises a journal's truncation, so that a commit cannot be undone; deleting it takes far longer.
     for pragma in (f"journal_mode={journal}", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
@@ -204,7 +204,7 @@ def _check_server(connection: sa.Connection) -> None:
 
 
 def place_for_copy(copy: Path) -> None:
-    """Make an empty directory for a copy, which only its owner can enter, as it will hold secrets."""
+    """Create an empty directory for a copy, accessible to its owner only, since the copy contains secrets."""
     if copy.exists() and (not copy.is_dir() or any(copy.iterdir())):
         raise BadInput(f"{copy} is not empty: give a new directory for every copy")
     make_folder(copy, mode=0o700)
@@ -212,17 +212,17 @@ def place_for_copy(copy: Path) -> None:
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a SQLite database as of one moment, while others write to it: what is in its write-ahead log comes along."""
+    """Copy a consistent state of a SQLite database while others write to it, including its write-ahead log."""
     with closing(sqlite3.connect(source)) as live, closing(sqlite3.connect(target)) as copied:
         live.backup(copied)
 
 
 @contextmanager
 def opened_copy(place: Path, name: str, kind: files.Kind, tables: frozenset[str]) -> Iterator[sqlite3.Connection]:
-    """Open a SQLite file that another party may have written, for reading alone, and only if it is nothing but tables.
+    """Open an untrusted SQLite file read-only, and only if it consists of nothing but the given tables.
 
-    One that has triggers, views, virtual tables, generated columns or a log beside it (an empty one is none) is a
-    BadData; no file, a NotFound.
+    BadData if it has triggers, views, virtual tables, generated columns or a non-empty log beside it; NotFound if
+    there is no file.
     """
     with files.opened(Path(name), kind, place):
         pass

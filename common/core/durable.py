@@ -1,6 +1,6 @@
-"""State directories: files that survive a crash whole, and a claim that keeps one directory to one purpose.
+"""State directories: files that survive a crash intact, and a claim that binds a directory to one purpose.
 
-What cannot be used is a BadInput.
+BadInput if a directory or file cannot be used.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import IO, Any
 from common.core.errors import BadInput, NotFound
 from common.core.version import PROTOCOL, release, release_of
 
-CLAIM = "claim.json"  # file in a state directory: what it is bound to
-SPEAKS = "protocol"  # the fact that says which protocol the party spoke that bound a directory; none up to 0.3.0
+CLAIM = "claim.json"  # file in a state directory: the facts that it is bound to
+SPEAKS = "protocol"  # the fact with the protocol of the party that bound a directory; not stored up to 0.3.0
 _SECRET = 32
-_RESERVED = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")  # what some file systems take for a device
-_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)  # no folder for this user's state
+_RESERVED = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")  # names of devices on some file systems
+_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)  # this user cannot use the folder
 
 
 def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write a file so that after a crash it holds either what it held before or all of ``content``."""
+    """Write a file so that after a crash it contains either its previous content or all of ``content``."""
     write_whole(path, content, mode=mode, durably=True)
     sync_folder(path.parent)
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o644, durably: bool = False) -> None:
-    """Write a file that readers see whole, as it was before or as it is now; a power cut may take it."""
+    """Write a file atomically: readers see the old or the new content; without ``durably`` a power cut may lose it."""
     temporary = path.with_name(path.name + ".part")
     _check_folder(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
@@ -46,9 +46,9 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o644, durably: bool 
 
 
 def append_line(descriptor: int, end: int, line: bytes) -> None:
-    """Write a line durably into an open file behind the whole ones, which end at ``end``; if it fails, nothing of it.
+    """Append a line durably to an open file whose complete lines end at ``end``; if this fails, write nothing.
 
-    What stands there is of a line that was cut off: it was never acknowledged.
+    Content after ``end`` is part of a line that was cut off and never acknowledged, so it is overwritten.
     """
     os.ftruncate(descriptor, end)
     rest, at = memoryview(line + b"\n"), end
@@ -68,9 +68,9 @@ def _check_folder(path: Path) -> None:
 
 
 def file_name(name: str) -> str:
-    """Return the name of the file of something whose own name another party has chosen: 1 to 64 of 0-9 a-z A-Z _ -.
+    """Return a file name for a name that another party has chosen: 1 to 64 of the characters 0-9 a-z A-Z _ -.
 
-    Two names never share a file, also where a file system does not tell ``Run`` from ``run``: a name that is not in
+    Two names never share a file, even if a file system does not distinguish ``Run`` and ``run``: a name that is not in
     lower case, or names a device, is followed by ``+`` and a part of its SHA-256.
     """
     if re.fullmatch(r"[0-9a-zA-Z_-]{1,64}", name) is None:
@@ -81,7 +81,7 @@ def file_name(name: str) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder survive a power cut: what a synchronised file holds does, that it is there does not."""
+    """Synchronise a folder, so that its entries survive a power cut; synchronising a file covers only its content."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -90,15 +90,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path, *, mode: int = 0o777) -> None:
-    """Create a folder, and those above it that are missing, so that a power cut takes neither it nor what is in it.
+    """Create a folder and its missing parents durably, so that it and its files survive a power cut.
 
-    One that exists is synchronised again: its maker may have been cut off before that.
+    An existing folder is synchronised again, since the process that created it may have been interrupted.
     """
     missing = [place for place in folder.parents if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True, mode=mode)
     sync_folder(folder)
     for place in (folder, *missing):
-        with suppress(PermissionError):  # what this user may not list was there before
+        with suppress(PermissionError):  # a folder that this user cannot list existed before
             sync_folder(place.parent)
 
 
@@ -114,9 +114,9 @@ def user_state() -> Path:
 
 
 def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
-    """Take a state directory for this process alone, until the returned file is closed or the process ends.
+    """Lock a state directory for this process, until the returned file is closed or the process ends.
 
-    One that another process holds is refused, or waited for.
+    If another process has locked it: BadInput, or with ``wait``, wait for it.
     """
     try:
         make_folder(folder, mode=0o700)
@@ -139,9 +139,9 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
 
 
 def write_once(path: Path, content: Callable[[], bytes], *, mode: int = 0o600) -> None:
-    """Write a file durably if there is none; of processes that begin at the same time one writes, the others wait.
+    """Write a file durably if it does not exist; of concurrent processes one writes, and the others wait.
 
-    ``content`` is called meanwhile, and must write no other file of this folder so.
+    ``content`` is called under a lock of the folder, and must not call this function for the same folder.
     """
     if path.exists():
         return
@@ -156,9 +156,9 @@ def write_once(path: Path, content: Callable[[], bytes], *, mode: int = 0o600) -
 
 
 def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
-    """Bind a state directory to some facts, the first time; afterwards insist on them. Return them as they are written.
+    """Bind a state directory to facts, or verify them if it is already bound; return the stored facts.
 
-    A fact that is None is taken from what is written there. A directory of another protocol is refused.
+    A fact that is None matches any stored value. BadInput if a fact differs, or the directory has another protocol.
     """
     make_folder(folder, mode=0o700)
     path = folder / CLAIM
@@ -184,7 +184,7 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def claimed(folder: Path) -> dict[str, Any]:
-    """Return the facts that a state directory is bound to; none, if it is bound to nothing yet."""
+    """Return the facts that a state directory is bound to; empty if it is not bound yet."""
     path = folder / CLAIM
     if not path.exists():
         return {}
@@ -201,7 +201,7 @@ def _unreadable(path: Path) -> BadInput:
 
 
 def claim_people(folder: Path, fingerprint: str | None, name: str = "people") -> None:
-    """Bind a state directory to the records of a table, whose rows its ledger is about; another table is refused."""
+    """Bind a state directory to the records of a table that its ledger is about; BadInput for another table."""
     if fingerprint is None:
         return
     path = folder / name
@@ -216,7 +216,7 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
 def durable_key(path: Path) -> bytes:
     """Return the 32-byte secret at ``path``, drawn from the operating system and written durably the first time.
 
-    Its SHA-256 stands behind it; of releases up to 0.2.0 it does not.
+    It is followed by its SHA-256, except in files of releases up to 0.2.0.
     """
 
     def drawn() -> bytes:

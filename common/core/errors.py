@@ -1,6 +1,6 @@
-"""Every error that Tandem raises on purpose, in one tree, each with its problem type (RFC 9457).
+"""Every error that Tandem raises on purpose, in one class hierarchy, each with its problem type (RFC 9457).
 
-Bugs of our own are not in this tree: they stay ``AssertionError``, ``TypeError``, ... and are never translated.
+Bugs in Tandem are not in this hierarchy: they remain ``AssertionError``, ``TypeError``, ... and are never translated.
 """
 
 from typing import Any, ClassVar
@@ -9,21 +9,21 @@ from common.core.plain import one_line, plain, visible
 
 URN = "urn:tandem:problem:"
 MAKE_ROOM = "; make room, then repeat the command"
-"""The remedy where a disk is full."""
-MEMBERS = 20  # further members of a peer's problem document that are kept, at most
+"""The remedy for a full disk."""
+MEMBERS = 20  # most further members of a peer's problem document that are kept
 
 
 class TandemError(Exception):
-    """Root of the tree: a sentence for people, a problem type for programs.
+    """The root of the hierarchy: a sentence for people, and a problem type for programs.
 
-    ``detail`` says the constraint and the value found, and, where it helps, what to do. Extra ``members`` of the
-    problem document are numbers and strings, never private data. ``reported_by`` is the peer whose problem document it
-    was; empty for an error of this process.
+    ``detail`` states the constraint and the value found and, where it helps, what to do. Extra ``members`` of the
+    problem document are numbers and strings, never private data. ``reported_by`` is the peer that reported the
+    problem; empty for an error of this process.
     """
 
     problem: ClassVar[str] = "internal"
     title: ClassVar[str] = "Something went wrong"
-    status: int = 500  # of its kind; of a problem that a peer reported, the status of the peer's answer
+    status: int = 500  # of its class; for a problem that a peer reported, the status of the peer's response
 
     def __init_subclass__(cls, *, problem: str, title: str, status: int = 0) -> None:
         super().__init_subclass__()
@@ -37,11 +37,11 @@ class TandemError(Exception):
 
     @property
     def words(self) -> str:
-        """The detail, after the name of the peer that reported it, where one did."""
+        """The detail, with the name of the peer in front if a peer reported it."""
         return f"{self.reported_by} says: {self.detail}" if self.reported_by else self.detail
 
     def __str__(self) -> str:
-        return visible(self.words)  # an error that nothing catches goes to a terminal
+        return visible(self.words)  # an uncaught error is printed on a terminal
 
     def document(self) -> dict[str, Any]:
         """Return the RFC 9457 problem document."""
@@ -50,7 +50,7 @@ class TandemError(Exception):
 
 
 class BadInput(TandemError, problem="bad-input", title="Input not acceptable", status=422):
-    """What somebody gave us is not acceptable; nothing changed."""
+    """An input is not acceptable; nothing changed."""
 
 
 class BadScenario(BadInput, problem="bad-scenario", title="Scenario not acceptable"):
@@ -66,39 +66,39 @@ class BadFit(BadInput, ValueError, problem="bad-fit", title="Estimator cannot be
 
 
 class BadMessage(BadInput, problem="bad-message", title="Message not acceptable"):
-    """A message that does not say what its kind must say."""
+    """A message does not have the form that its kind requires."""
 
 
 class VersionSkew(BadMessage, problem="version-skew", title="Versions do not fit together", status=409):
-    """Two parties speak different versions of the protocol; nothing of the message was used."""
+    """Two parties use different versions of the protocol; no part of the message was used."""
 
 
 class UnknownKey(BadMessage, problem="ohttp-key", title="Key configuration not acceptable", status=400):
-    """A request was encapsulated to a key, or with algorithms, that this gateway has not (RFC 9458, section 5.3)."""
+    """A request was encapsulated with a key or algorithms that this gateway does not have (RFC 9458, section 5.3)."""
 
 
 class BrokenLedger(BadInput, problem="broken-ledger", title="Ledger not acceptable"):
-    """A ledger that was cut off, edited, put back or copied: what it says of what was spent cannot be trusted."""
+    """A ledger that was cut off, edited, copied, or replaced by an older copy: its charges cannot be trusted."""
 
 
 class TooLarge(BadInput, problem="too-large", title="Body too large", status=413):
-    """A request's body is larger than its resource can need, or does not say how large it is."""
+    """A request's body is larger than its resource can need, or does not state its length."""
 
 
 class TooSlow(BadInput, problem="too-slow", title="Body too slow", status=408):
-    """A request's body did not come in time."""
+    """A request's body did not arrive before the deadline."""
 
 
 class BadHost(BadInput, problem="bad-host", title="Host header not acceptable", status=400):
-    """A request that has no Host header, several, or one that names no host (RFC 9112, 3.2)."""
+    """A request has no Host header, several, or one that names no host (RFC 9112, 3.2)."""
 
 
 class BadPlugin(BadInput, problem="bad-plugin", title="Installed plug-in not acceptable", status=500):
-    """An installed plug-in cannot be imported, or takes a name that is taken."""
+    """An installed plug-in cannot be imported, or registers a name that is already registered."""
 
 
 class Refused(TandemError, problem="refused", title="Refused", status=403):
-    """Well formed, but a party's own rules forbid it; nothing changed."""
+    """A request is well formed, but a party's own rules forbid it; nothing changed."""
 
 
 class BudgetExceeded(Refused, problem="budget-exceeded", title="Privacy budget exceeded"):
@@ -106,19 +106,19 @@ class BudgetExceeded(Refused, problem="budget-exceeded", title="Privacy budget e
 
 
 class StreamUsedUp(BudgetExceeded, problem="stream-used-up", title="Stream used up"):
-    """A stream has given all unstable answers, or taken all questions, that were paid for; nothing was charged."""
+    """A stream has used all unstable answers, or all questions, that were charged for; nothing was charged now."""
 
 
 class PolicyRefused(Refused, problem="policy", title="Outside this party's policy"):
-    """Outside a party's own policy."""
+    """A request is outside a party's own policy."""
 
 
 class ConsentWithheld(Refused, problem="consent-withheld", title="Not agreed to"):
-    """A person was asked whether to answer, and said no: nothing was answered, nothing is spent."""
+    """A person was asked for consent and declined: nothing was answered, nothing is spent."""
 
 
 class NotVouched(Refused, problem="not-vouched", title="No issuer vouches for this participant"):
-    """No issuer that is accepted here vouches that a participant is a person, or speaks for so many."""
+    """No accepted issuer vouches that a participant is a person, or represents that many people."""
 
 
 class InvitationUsed(Refused, problem="invitation-used", title="Invitation used", status=409):
@@ -126,23 +126,23 @@ class InvitationUsed(Refused, problem="invitation-used", title="Invitation used"
 
 
 class PatternViolation(Refused, problem="pattern", title="Message out of turn", status=409):
-    """Not allowed at this point of the protocol's message pattern."""
+    """A message is not allowed at this point of the protocol's message pattern."""
 
 
 class AlreadyAnswered(Refused, problem="already-answered", title="Already answered", status=409):
-    """An agent was asked twice, or answers twice."""
+    """An agent was asked or answers more often than allowed."""
 
 
 class Conflict(Refused, problem="conflict", title="Same id, different content", status=409):
-    """The same id came with different content."""
+    """The same id was used with different content."""
 
 
 class RolledBack(Refused, problem="rolled-back", title="Ledger behind what was released", status=409):
-    """A ledger does not hold what was released before: it was put back, cut, or used twice."""
+    """A ledger does not contain what was released before: it is an older copy, was cut, or was used twice."""
 
 
 class RunBegun(Refused, problem="run-begun", title="Run has begun", status=409):
-    """The run has begun: who is in its sample can no longer change."""
+    """The run has begun, so its sample can no longer change."""
 
 
 class ConfigurationMismatch(Refused, problem="configuration-mismatch", title="Run configuration differs", status=409):
@@ -158,7 +158,7 @@ class Forged(TandemError, problem="forged", title="Signature does not verify", s
 
 
 class NotFound(TandemError, problem="not-found", title="Not found", status=404):
-    """There is no such thing here."""
+    """There is no such resource, file or name."""
 
 
 class AuditFailed(TandemError, problem="audit-failed", title="Audit failed", status=422):
@@ -166,15 +166,15 @@ class AuditFailed(TandemError, problem="audit-failed", title="Audit failed", sta
 
 
 class RunCancelled(TandemError, problem="run-cancelled", title="Run cancelled", status=409):
-    """A run was cancelled: what was released stays released, and what was spent stays spent."""
+    """A run was cancelled: its releases remain released, and its cost remains spent."""
 
 
 class RunFailed(TandemError, problem="run-failed", title="Run ended without an answer"):
-    """A run ended without an answer; what it was allowed to spend counts as spent."""
+    """A run ended without an answer; the budget that it was allowed counts as spent."""
 
 
 class FitFailed(RunFailed, RuntimeError, problem="fit-failed", title="Fit ended without an answer"):
-    """An estimator's run ended without an answer; what it was allowed to spend counts as spent."""
+    """An estimator's run ended without an answer; the budget that it was allowed counts as spent."""
 
 
 class OperationFailed(TandemError, problem="operation-failed", title="Operation failed", status=500):
@@ -202,27 +202,27 @@ class NotReady(TandemError, problem="not-ready", title="Not ready", status=503):
 
 
 class PeerError(TandemError, problem="peer", title="Peer failed", status=502):
-    """The other side's fault."""
+    """A peer failed."""
 
 
 class PeerUnavailable(PeerError, problem="peer-unavailable", title="Peer unavailable", status=503):
-    """Nobody answers there."""
+    """A peer does not answer."""
 
 
 class PeerUntrusted(PeerUnavailable, problem="peer-untrusted", title="Peer not trusted"):
-    """Somebody listens there, and TLS does not show that it is the one that was meant; or it does not accept us."""
+    """A peer listens, but TLS does not authenticate it as the intended one; or it does not accept this party."""
 
 
 class RelayUntrusted(PeerUnavailable, problem="relay-untrusted", title="Relay not trusted"):
-    """A relay passed on what the pinned referee did not say: it changed it, kept it, or put something in its place."""
+    """A relay returned a reply that the pinned referee did not send: it changed, withheld or replaced the reply."""
 
 
 class PeerMisbehaved(PeerError, problem="peer-misbehaved", title="Peer misbehaved"):
-    """It answered with something that no honest peer sends."""
+    """A peer answered with something that no honest peer sends."""
 
 
 def every_error() -> list[type[TandemError]]:
-    """Return the whole tree, root first."""
+    """Return all classes of the hierarchy, the root first."""
     found: list[type[TandemError]] = [TandemError]
     for kind in found:
         found.extend(kind.__subclasses__())
@@ -232,8 +232,8 @@ def every_error() -> list[type[TandemError]]:
 def from_document(document: dict[str, Any]) -> TandemError:
     """Rebuild the error that a peer reported as a problem document.
 
-    Unknown types become :class:`PeerError`, and so do those that steer this process or judge a peer. Texts are made
-    plain and short; of further members the first :data:`MEMBERS` are kept that are numbers or texts with a name.
+    Unknown types become :class:`PeerError`, and so do those that control this process or are verdicts on a peer. Texts
+    are made plain and short; the first :data:`MEMBERS` further members that are numbers or texts are kept.
     """
     own = (RunCancelled, Superseded, PeerError)
     kinds = {URN + kind.problem: kind for kind in every_error() if not issubclass(kind, own)}

@@ -1,6 +1,6 @@
-"""The one reader of files that another party wrote: regular files alone, of a limited size, read no further than that.
+"""The reader of all files from other parties: only regular files of a limited size, which is verified while reading.
 
-What a file *holds* is bounded by its parser (:mod:`common.core.canonical`, :mod:`common.core.strictyaml`).
+Their *contents* are bounded by the parsers (:mod:`common.core.canonical`, :mod:`common.core.strictyaml`).
 """
 
 import os
@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from common.core.errors import BadData, NotFound
 
-MOST_NAMES = 100_000  # names in a directory that are looked at
-MOST_TOGETHER = 64 << 20  # bytes of all files of a directory that are read together
+MOST_NAMES = 100_000  # most names in a directory
+MOST_TOGETHER = 64 << 20  # most bytes in total of the files of a directory that are read together
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFLNK: "a link",
@@ -27,7 +27,7 @@ _MIB = 1 << 20
 
 
 class Kind(NamedTuple):
-    """A kind of file: what it is called, how many bytes one may have, and how many with ``--large``."""
+    """A kind of file: its name in messages, its most bytes, and its most bytes with ``--large``."""
 
     words: str
     most: int
@@ -53,14 +53,14 @@ KEY = Kind("key", 64 << 10)
 
 @contextmanager
 def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[BufferedIOBase]:
-    """Open a file for reading while the block lasts; there being none is a NotFound.
+    """Open a file for reading within the block; NotFound if it does not exist.
 
     Args:
         path: The file; if ``within`` is given, its path inside that folder.
         within: The folder of another party. No part of the path inside it may be a link.
 
     Raises:
-        BadData: If it cannot be opened, is no regular file, or is larger than its kind may be.
+        BadData: If it cannot be opened, is not a regular file, or is larger than its kind allows.
     """
     shown = path if within is None else within / path
     try:
@@ -70,7 +70,7 @@ def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[Buffe
     except (OSError, ValueError) as error:
         raise _refused(kind, shown, _found(path, within) or getattr(error, "strerror", None) or str(error)) from None
     try:
-        status = os.fstat(descriptor)  # of what is open, whatever its name leads to by now
+        status = os.fstat(descriptor)  # of the opened file, even if its name now leads to another one
         if not stat.S_ISREG(status.st_mode):
             raise _refused(kind, shown, _KINDS.get(stat.S_IFMT(status.st_mode), "no file"))
         if status.st_size > kind.most:
@@ -82,23 +82,23 @@ def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[Buffe
 
 
 def read(path: Path, kind: Kind, within: Path | None = None) -> bytes:
-    """Return what a file holds; parameters and errors are those of :func:`opened`."""
+    """Return the contents of a file; parameters and errors are those of :func:`opened`."""
     with opened(path, kind, within) as file:
-        raw = file.read(kind.most + 1)  # it may have grown, and a few files have no size
+        raw = file.read(kind.most + 1)  # it may have grown, and some special files state no size
     if len(raw) > kind.most:
         raise _too_large(kind, path if within is None else within / path, len(raw))
     return raw
 
 
 def present(folder: Path, name: str) -> bool:
-    """Tell whether a folder has a file of a name, of whatever kind it is."""
+    """Return whether a folder has an entry with a name, of any type."""
     with suppress(OSError, ValueError):
         return bool(os.lstat(folder / name))
     return False
 
 
 def names(folder: Path, suffix: str = "") -> list[str]:
-    """Return the names in a directory that have a suffix, sorted; it may hold :data:`MOST_NAMES` in all."""
+    """Return the names in a directory with a suffix, sorted; BadData if it has more than :data:`MOST_NAMES` in all."""
     found: list[str] = []
     try:
         with os.scandir(folder) as entries:
@@ -113,9 +113,9 @@ def names(folder: Path, suffix: str = "") -> list[str]:
 
 
 def documents(place: Path, kind: Kind, suffix: str = ".json") -> Iterator[tuple[Path, bytes]]:
-    """Yield a file, or of a directory each file whose name has a suffix, with its path, by name.
+    """Yield path and contents of a file or, for a directory, of each file whose name has a suffix, by name.
 
-    All files together may have :data:`MOST_TOGETHER` bytes.
+    BadData if the files of a directory have more than :data:`MOST_TOGETHER` bytes in total.
     """
     if not place.is_dir():
         yield place, read(place, kind)
@@ -134,7 +134,7 @@ def _too_many(what: str, most: int, items: str) -> BadData:
 
 
 def _descriptor(path: Path, within: Path | None) -> int:
-    """Open a file, without waiting for the other end of a pipe, and without following links inside a folder."""
+    """Open a file without waiting for the other end of a pipe, and without following links inside ``within``."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     if within is None:
         return os.open(path, flags)
@@ -151,7 +151,7 @@ def _descriptor(path: Path, within: Path | None) -> int:
 
 
 def _found(path: Path, within: Path | None) -> str | None:
-    """Say what stands where a regular file should: at the path, or at a folder that leads there; None if one does."""
+    """Return, in words, what is at the path or a folder on the way instead of a regular file; None if nothing is."""
     places = [path] if within is None else [within.joinpath(*path.parts[:end]) for end in range(1, len(path.parts) + 1)]
     for place in places:
         try:

@@ -1,4 +1,4 @@
-"""The machine and the process that Tandem runs in: processors, memory, interrupts, forks, and when an answer leaves."""
+"""The machine and the process that Tandem runs in: processors, memory, interrupts, forks, and timing of answers."""
 
 import math
 import os
@@ -29,53 +29,53 @@ T = TypeVar("T")
 
 
 def processors() -> int:
-    """Return how many processors this process may use: where the system cannot tell, how many the machine has."""
+    """Return how many processors this process may use or, if the system does not state that, the machine has."""
     with suppress(AttributeError, OSError):  # macOS has no such call, and some sandboxes refuse it
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def on_all_cores(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
-    """Do compiled work on each piece, the last one in this thread, in one thread for each processor."""
+    """Apply compiled work to each piece, with one thread per processor; this thread takes the last piece."""
     *others, last = pieces
     begun = [_further_cores().submit(work, piece) for piece in others]
     try:
         found = [work(last)]
         for piece, result in zip(reversed(others), reversed(begun), strict=True):
-            # What no thread has begun is done here: of threads that share their work in turn, none waits for ever.
+            # Pieces that no thread has started are done here, so that nested calls cannot deadlock.
             found.append(work(piece) if result.cancel() else result.result())
     finally:
         for result in begun:
             if not result.cancel():
-                result.exception()  # it is at work on what the caller sees
+                result.exception()  # wait for it, since it works on the caller's data
     return found[::-1]
 
 
 @cache
 def _further_cores() -> ThreadPoolExecutor:
-    """Return the threads that stand by: to begin one takes as long as much of the work."""
+    """Return a pool of waiting threads, since starting one takes as long as much of the work."""
     return ThreadPoolExecutor(max(1, processors() - 1), "cores")
 
 
 @cache
 def _linear_algebra() -> Any:
-    """Return what sets the threads of NumPy's and SciPy's linear algebra; finding both takes milliseconds."""
-    import scipy.linalg  # noqa: F401 - loads SciPy's
+    """Return the controller of NumPy's and SciPy's linear algebra threads; finding both takes milliseconds."""
+    import scipy.linalg  # noqa: F401 - loads SciPy's library
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 def on_one_thread() -> AbstractContextManager[Any]:
-    """Let linear algebra take one thread: the last digits of a product depend on how many there are."""
+    """Limit linear algebra to one thread, since the last digits of a product depend on the number of threads."""
     return cast(AbstractContextManager[Any], _linear_algebra().limit(limits=1, user_api="blas"))
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let an interrupt (Ctrl-C, a notebook's stop button) of the main thread wait until the block ends.
+    """Delay an interrupt (Ctrl-C, a notebook's stop button) of the main thread until the block ends.
 
-    For imports: large libraries cannot be loaded a second time over the parts that an interrupted one leaves.
+    This is for imports: a large library cannot be imported again after an interrupt has left it partly loaded.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
@@ -92,14 +92,14 @@ def uninterrupted() -> Iterator[None]:
 
 
 def python_module(name: str) -> list[str]:
-    """Return the command that runs a module of Tandem; what lies in the working directory is not imported."""
+    """Return the command that runs a module of Tandem, without importing from the working directory."""
     return [sys.executable, "-P", "-m", name]
 
 
 def python_environment() -> dict[str, str]:
-    """Return this process's environment, in which :func:`python_module` finds the Tandem that runs here.
+    """Return this process's environment, extended so that :func:`python_module` finds the Tandem that runs here.
 
-    That may be a checkout which is not installed.
+    That may be a checkout that is not installed.
     """
     root = str(Path(__file__).resolve().parents[__name__.count(".")])
     places = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
@@ -109,10 +109,10 @@ def python_environment() -> dict[str, str]:
 
 
 def end_with_stdin() -> None:
-    """End this process when its standard input ends, which is when its parent does."""
+    """End this process when its standard input ends, which happens when its parent ends."""
 
     def end_at_eof() -> None:
-        # Not through sys.stdin: a thread that holds its lock would crash an interpreter that ends by itself.
+        # Not through sys.stdin: a thread that holds its lock at the interpreter's exit would crash it.
         while os.read(0, 1 << 12):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
@@ -120,20 +120,20 @@ def end_with_stdin() -> None:
     threading.Thread(target=end_at_eof, daemon=True, name="parent").start()
 
 
-_LOOK = 0.01  # seconds between two looks at what a process takes
-_BUSY = 0.8  # of the seconds that a process may take, so many must have been the processors'
+_LOOK = 0.01  # seconds between two checks of a process's usage
+_BUSY = 0.8  # share of the time limit that must have been processor time before a process is ended
 
 
 def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) -> None:
-    """Go on in a child process, which is ended where it takes too much; this process waits, and ends as the child does.
+    """Continue in a child process with limits on memory and time; this process waits, and ends as the child does.
 
-    For commands that read what a stranger has written; before any thread is begun. Without ``/proc`` nothing is
-    watched, and this process goes on itself.
+    It is for commands that read untrusted input, and must be called before any thread is started. Without ``/proc``
+    there are no limits, and this process continues itself.
 
     Args:
-        memory: Bytes that are resident at once, at most.
-        seconds: That it may take, if most of them were the processors' and not waited for others on a busy machine.
-        refusal: Says why the child was ended; this process then ends with status 1.
+        memory: Most resident bytes at any time.
+        seconds: Time limit, which applies if most of it was processor time, not waiting on a busy machine.
+        refusal: Called with the reason for which the child was ended; this process then ends with status 1.
     """
     if not Path("/proc/self/statm").exists():
         return
@@ -170,7 +170,7 @@ def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) ->
 
 
 def cpu_seconds(process: int) -> float:
-    """Return the processor seconds that a process has taken, all threads; OSError or IndexError if it has ended."""
+    """Return the processor seconds of a process, over all threads; OSError or IndexError if it has ended."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -190,7 +190,7 @@ def _beyond(process: int, memory: int, seconds: float) -> str:
 
 _THREAD_OF_POLARS = re.compile(r"polars-\d")
 _forked = {"with threads": False, "without them": False}
-"""Whether Polars had begun its threads when this process was last forked, and whether they are missing here."""
+"""Whether Polars had started its threads when this process last forked, and whether they are missing here."""
 
 
 def _before_fork() -> None:
@@ -203,7 +203,7 @@ def _after_fork() -> None:
 
 
 def _polars_has_threads() -> bool:
-    tasks = Path("/proc/self/task")  # Polars begins its threads at the first query
+    tasks = Path("/proc/self/task")  # Polars starts its threads at the first query
     for task in tasks.iterdir() if tasks.is_dir() else ():
         with suppress(OSError):  # it ended just now
             if _THREAD_OF_POLARS.match((task / "comm").read_text()):
@@ -216,14 +216,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def works_after_fork(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a public function or method work in a process that was forked off one which has used Polars.
+    """Make a public function or method work in a process that was forked from one that has used Polars.
 
-    Polars waits for ever for its threads, which a forked process does not have. There a fresh process carries out the
-    call; its result or exception, the warnings, and what a method has set on its object are brought back.
+    There Polars would wait forever for its threads, which a forked process lacks. So a new process carries out the
+    call; its result or exception, its warnings, and the attributes that a method has set on its object are returned.
 
     Raises:
-        BadInput: In such a process, if the arguments cannot be brought to another one.
-        RunFailed: In such a process, if the other one was killed; what it was allowed to spend counts as spent.
+        BadInput: In such a process, if the arguments cannot be sent to another process.
+        RunFailed: In such a process, if the other one was killed; the budget that it was allowed counts as spent.
     """
 
     @wraps(function)
@@ -260,7 +260,7 @@ def _in_a_fresh_process(function: Callable[..., Any], args: tuple[Any, ...], kwa
             try:
                 with suppress(BrokenPipeError):
                     cast(Any, process.stdin).write(asked)
-                    cast(Any, process.stdin).flush()  # and left open: its end would end the process
+                    cast(Any, process.stdin).flush()  # and leave it open: its end would end the process
                 answer = answers.read()
             finally:
                 process.kill()
@@ -282,7 +282,7 @@ def _in_a_fresh_process(function: Callable[..., Any], args: tuple[Any, ...], kwa
 
 
 def answer_parent(descriptor: int) -> None:
-    """Carry out the call that standard input holds, and write what it leaves to a descriptor."""
+    """Carry out the call that is read from standard input, and write its outcome to a descriptor."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
     result: Any = None
     error: Exception | None = None
@@ -312,16 +312,16 @@ def _forked_too_late(error: Exception) -> BadInput:
     )
 
 
-SPARE = 256 << 20  # bytes that are left free: for the work itself, and for the rest of the machine
+SPARE = 256 << 20  # bytes that must remain free, for the work itself and the rest of the machine
 _GROUP = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int:
-    """Return how many bytes this process may still take, without swapping, by its machine and its control group."""
+    """Return how many bytes this process may still allocate without swapping, by the machine and its control group."""
     try:
         facts = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         machine = int(facts["MemAvailable"].split()[0]) << 10
-    except (OSError, KeyError, ValueError):  # no Linux: all there is, of which some is taken
+    except (OSError, KeyError, ValueError):  # not Linux: all memory, some of which is in use
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         limit = int((_GROUP / "memory.max").read_text())
@@ -338,12 +338,12 @@ def available_disk(folder: Path) -> int:
 
 
 def check_memory(what: str, needed: int, remedy: str) -> None:
-    """Refuse what does not fit into memory, by a BadScenario that says how much is needed and available."""
+    """Raise BadScenario, which states what is needed and available, if something does not fit into memory."""
     _check(what, "memory", needed, available_memory(), remedy)
 
 
 def check_disk(what: str, needed: int, folder: Path, remedy: str) -> None:
-    """Refuse what does not fit on the disk of ``folder``, as :func:`check_memory`."""
+    """Raise BadScenario, as :func:`check_memory` does, if something does not fit on the disk of ``folder``."""
     available = available_disk(folder)
     _check(what, f"disk at {folder}", needed, available, "make room there" if available < SPARE else remedy)
 
@@ -354,15 +354,15 @@ def _check(what: str, where: str, needed: int, available: int, remedy: str) -> N
 
 
 def size(count: int) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes as a text in MiB or GiB."""
     return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count / 2**20:.0f} MiB"
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When an answer leaves: at one of the public points unit, 2 unit, 4 unit, ... seconds after it was begun.
+    """The times at which answers are sent: at one of the public points unit, 2 unit, 4 unit, ... seconds after a start.
 
-    Its time tells which point that was: nothing if the unit bounds the time, else the logarithm of it, rounded up.
+    It reveals only which point that was: nothing if the unit bounds the work's time, else its logarithm, rounded up.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -370,7 +370,7 @@ class Schedule:
 
     @contextmanager
     def held(self, unit: float | None) -> Iterator[None]:
-        """Let the block end at a point of the schedule, also by an exception; without a unit, at once."""
+        """Delay the end of the block, also after an exception, to a point of the schedule; without a unit, do not."""
         began = self.now()
         try:
             yield

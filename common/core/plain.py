@@ -1,4 +1,4 @@
-"""Text of strangers, made safe to show: no control characters, no line breaks, no bidirectional overrides."""
+"""Untrusted text, made safe to show: no control characters, no line breaks, no bidirectional overrides."""
 
 import json
 import logging
@@ -15,26 +15,26 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-MAX_LENGTH = 2000  # characters that are shown of one text
-MOST_LINES = 400  # lines that are logged of what was raised
+MAX_LENGTH = 2000  # characters of one text that are shown
+MOST_LINES = 400  # lines of a traceback that are logged
 _WIDTH, _NAME = 96, 16
-LONGEST_NAME = 80  # characters of a name that is compared with others
+LONGEST_NAME = 80  # characters of the longest name that is compared with known ones
 _LINE_END = re.compile(r"\s*[\r\n]\s*")
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # not seen, or changes how others are seen
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # invisible, or changes how other characters are shown
 
 
 def plain(text: str) -> str:
-    """Return a text in one line, of :data:`MAX_LENGTH` at most: what is no visible character stands as its number."""
+    """Return a text in one line, at most :data:`MAX_LENGTH` long, with invisible characters replaced by their codes."""
     return visible(text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "...")
 
 
 def one_line(text: str) -> str:
-    """Return a text as :func:`plain` does, with a blank in the place of each line end."""
+    """Return a text as :func:`plain` does, with each line end replaced by a space."""
     return plain(_LINE_END.sub(" ", text[: 2 * MAX_LENGTH].strip()))
 
 
 def visible(text: str) -> str:
-    """Return a text as :func:`plain` does, however long it is."""
+    """Return a text as :func:`plain` does, without a limit on its length."""
     if text.isascii() and text.isprintable():
         return text
     shown = []
@@ -50,10 +50,10 @@ def visible(text: str) -> str:
 
 
 def command(*words: str | Path) -> str:
-    """Return a command as a shell reads it back, in one line of visible characters, whatever its words hold.
+    """Return a command quoted for a shell, in one line of visible characters, for any contents of its words.
 
-    A word with characters that are not seen is written as ``$'...'`` with its bytes in octal (POSIX.1-2024, bash, zsh).
-    A path that begins with a dash gets ``./`` before it.
+    A word with invisible characters is written as ``$'...'`` with its bytes in octal (POSIX.1-2024, bash, zsh).
+    A path that begins with a dash is preceded by ``./``.
     """
     return " ".join(_word(word) for word in words)
 
@@ -71,27 +71,27 @@ def _word(word: str | Path) -> str:
 
 
 def html(text: str) -> str:
-    """Return a text for a page or a drawing: as :func:`plain` does, with all that is markup escaped."""
+    """Return a text for HTML or SVG: as :func:`plain` does, with markup escaped."""
     return escape(plain(text))
 
 
 def clock(seconds: int) -> str:
-    """Return a time as text, in UTC."""
+    """Return a time in seconds since 1970 as text, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return `` (did you mean 'sgd'?)`` where a known name is close, to be put behind the wrong one; else nothing."""
+    """Return `` (did you mean 'sgd'?)``, to follow a wrong name, if a known name is similar; else an empty text."""
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
         return ""
-    import difflib  # only where something is wrong
+    import difflib  # imported only after an error
 
     near = difflib.get_close_matches(name, list(known), 1, 0.65)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def in_columns(parts: Mapping[str, str]) -> str:
-    """Return named texts for a terminal, made plain: names on the left, texts broken into lines beside them."""
+    """Return named texts for a terminal, made plain: names on the left, and wrapped texts beside them."""
     lines = [plain(f"{name:<{_NAME}}  {text}") for name, text in parts.items()]
     indent = " " * (_NAME + 2)
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False) for line in lines)
@@ -101,10 +101,10 @@ _RUN: ContextVar[str] = ContextVar("run", default="")
 
 
 class PlainFormatter(logging.Formatter):
-    """Writes each log message in one line of visible characters; what was raised stands in lines of its own below."""
+    """Writes each log message in one line of visible characters, followed by the lines of a traceback, if any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        record.exc_text = None  # which another handler may have left there
+        record.exc_text = None  # another handler may have set it
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in logging
@@ -112,7 +112,7 @@ class PlainFormatter(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name in logging
-        """Return the lines of what was raised, each indented: none of them can pass for a message of its own."""
+        """Return the lines of a traceback, indented, so that none of them looks like a message."""
         return "\n".join(f"  {line}" for line in _raised(super().formatException(ei)))
 
 
@@ -125,7 +125,7 @@ def _raised(text: str) -> list[str]:
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes each log message as one JSON object of plain texts in one ASCII line, with its run and what was raised."""
+    """Writes each log message as a JSON object of plain texts in one ASCII line, with its run and its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -143,7 +143,7 @@ class JsonFormatter(logging.Formatter):
 
 @contextmanager
 def about_run(run: str) -> Iterator[None]:
-    """Work for a run until the block ends; a run inside a run is the inner one's."""
+    """Set the run that log messages are about within the block; nested blocks use the inner run."""
     before = _RUN.set(run)
     try:
         yield

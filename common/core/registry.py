@@ -1,4 +1,4 @@
-"""A named table of plug-ins: one file each, listed, documented and contract-tested by being registered."""
+"""A named registry of plug-ins: registered classes are listed, documented and contract-tested."""
 
 import importlib
 import pkgutil
@@ -24,17 +24,17 @@ V = TypeVar("V", bound=Value)
 
 
 class Registry(Generic[T]):
-    """Names to classes (or factories) of one kind, found by importing every module of a package.
+    """A map from names to classes (or factories) of one kind, found by importing every module of a package.
 
-    Installed packages add their own by entry points (docs/extending.md). A name in a message leads to no import.
+    Installed packages add their own by entry points (docs/extending.md). A name in a message never causes an import.
 
     Args:
-        noun: What the entries are ("mechanism", "learner", ...), for messages.
+        noun: The kind of the entries ("mechanism", "learner", ...), for messages.
         module: ``__name__`` of the declaring module. The other modules of its package register themselves and are
             imported at first use.
-        alone: Whether the declaring module holds all entries: then no further module is imported.
-        group: Name of the group of entry points, behind ``tandem.``; by default the last name of the package, or of the
-            declaring module if that is alone.
+        alone: Whether the declaring module has all entries: then no other module is imported.
+        group: Name of the group of entry points, after ``tandem.``; by default the last name of the package, or of the
+            declaring module if ``alone``.
     """
 
     def __init__(self, noun: str, module: str, *, alone: bool = False, group: str | None = None) -> None:
@@ -47,9 +47,9 @@ class Registry(Generic[T]):
         self._loaded = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Class decorator: enter the class under ``name``; a name can be taken once.
+        """Return a class decorator that registers a class as ``name``; a name can be registered once.
 
-        A module whose import was cut off is imported again, and its class takes the place of the one left behind.
+        If a module whose import was interrupted is imported again, its class replaces the one from the first import.
         """
 
         def enter(entry: T) -> T:
@@ -64,7 +64,7 @@ class Registry(Generic[T]):
     def _load(self) -> None:
         if self._loaded:
             return
-        with uninterrupted(), self._lock:  # other threads wait until all is there; this one may ask while it loads
+        with uninterrupted(), self._lock:  # other threads wait for all entries; this one may use some while it loads
             if self._loading or self._loaded:
                 return
             self._loading = True
@@ -82,7 +82,7 @@ class Registry(Generic[T]):
                 self._loading = False
 
     def shipped(self) -> list[str]:
-        """Return the names that come from the registry's own package, sorted: not those of plug-ins."""
+        """Return the names from the registry's own package, sorted, without those of plug-ins."""
         return [name for name, entry in self.items() if _origin(entry).startswith(f"{self._package}.")]
 
     def names(self) -> list[str]:
@@ -90,7 +90,7 @@ class Registry(Generic[T]):
         return sorted(self._entries)
 
     def known(self, name: object) -> str:
-        """Return the end of a message about a name that is not there: the nearest one, and all that there are."""
+        """Return the end of a message about an unknown name: the most similar name, and all names."""
         return f"{nearest(name, self.names())}; known: {', '.join(self.names())}"
 
     def __getitem__(self, name: str) -> T:
@@ -107,7 +107,7 @@ class Registry(Generic[T]):
 
     @contextmanager
     def extended(self, name: str, entry: T) -> Iterator[None]:
-        """Have one more entry, within a context: for audits and tests."""
+        """Register one more entry within the block: for audits and tests."""
         self._load()
         self.register(name)(entry)
         try:
@@ -117,7 +117,7 @@ class Registry(Generic[T]):
 
 
 def declared(package: ModuleType, registry: str) -> list[str]:
-    """Return the names that a package's modules enter in a registry (``MECHANISMS``, ...), sorted, without imports."""
+    """Return the sorted names that a package's modules register in ``registry`` (``MECHANISMS``, ...); imports none."""
     entry = re.compile(rf'^@{registry}\.register\("([^"]+)"\)', re.MULTILINE)
     return sorted(name for source in _sources(resources.files(package)) for name in entry.findall(source))
 
@@ -142,11 +142,11 @@ def _left_behind(entry: Any, later: Any) -> bool:
 
 
 class RegisteredValue(Value):
-    """A value of a type that is registered: its suite of tests is made on each of the examples."""
+    """A value of a registered type; its contract tests run on each of the examples."""
 
     examples: ClassVar[tuple[dict[str, Any], ...]]  # JSON forms of small valid instances, at least one
 
-    # By the fields alone: the arrays that a value caches beside them cannot be compared with ==.
+    # Compare fields only: arrays that a value caches cannot be compared with ==.
     def _content(self) -> tuple[Any, ...]:
         return (type(self), *(getattr(self, name) for name in type(self).model_fields))
 
@@ -162,18 +162,18 @@ class RegisteredValue(Value):
 
 
 class TypeRegistry(Registry[type[V]], Generic[V]):
-    """A registry of value types: a tagged union that can be extended. ``field`` names the type in its JSON form."""
+    """A registry of value types: an extensible tagged union, whose JSON form names the type in ``field``."""
 
     def __init__(self, noun: str, module: str, field: Literal["kind", "name"], *, group: str | None = None) -> None:
         super().__init__(noun, module, group=group)
         self._field = field
 
     def accept(self, value: Any) -> Any:
-        """Return a value as it is, anything else as :meth:`parse` reads it: for fields of other values."""
+        """Return a value unchanged, and the parsed value of anything else: for fields of other values."""
         return value if isinstance(value, Value) else self.parse(value)
 
     def parse(self, wire: Any) -> V:
-        """Validate a value from its JSON form; a BadMessage names an unknown type or a wrong field."""
+        """Validate a value from its JSON form; BadMessage names an unknown type or a wrong field."""
         name = wire.get(self._field) if isinstance(wire, dict) else None
         if not isinstance(name, str) or name not in self.names():
             raise BadMessage(f"no {self.noun} has the {self._field} {name!r:.80}{self.known(name)}")
@@ -184,13 +184,13 @@ PREFIX = "tandem."  # of groups of entry points
 
 
 def installed(group: str) -> tuple[EntryPoint, ...]:
-    """Return the entry points of one group that the packages on the present path declare; imports none of them."""
+    """Return the entry points of a group that packages on the current path declare, without importing them."""
     return _scanned(tuple(sys.path)).get(PREFIX + group, ())
 
 
 @cache
 def _scanned(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
-    # Only the files that name a group of ours are parsed: that takes 2 ms, not 20.
+    # Only files that name one of Tandem's groups are parsed: this takes 2 ms instead of 20.
     found: dict[str, tuple[EntryPoint, ...]] = {}
     seen: set[str] = set()
     for package in distributions(path=list(path)):
@@ -203,7 +203,7 @@ def _scanned(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
 
 
 def import_plugin(entry: EntryPoint, noun: str) -> None:
-    """Import the module of an entry point, which registers what it declares; a failure names package and module."""
+    """Import the module of an entry point, which registers its classes; BadPlugin names package and module."""
     try:
         entry.load()
     except Exception as error:
@@ -212,6 +212,6 @@ def import_plugin(entry: EntryPoint, noun: str) -> None:
 
 
 def describe_plugin(entry: EntryPoint, noun: str) -> str:
-    """Name an entry point, its package and its module."""
+    """Return a text that names an entry point, its package and its module."""
     package = "an unknown package" if entry.dist is None else f"package {entry.dist.name} {entry.dist.version}"
     return f"the {noun} {entry.name!r} of {package} (module {entry.module})"

@@ -1,7 +1,7 @@
-"""YAML as it is meant, also from a stranger: no key twice, no tags, and nothing deep, large or endless.
+"""Strict YAML, also for untrusted input: no duplicate keys, no tags, and limits on depth and size.
 
-A document is checked event by event, without recursion, before PyYAML makes values of it, which recurses without a
-limit. Files of one's own may hold aliases, within the same limits; a file of another party's folder may not.
+A document is validated event by event, without recursion, before PyYAML constructs values, which recurses without a
+limit. A user's own files may contain aliases, within the same limits; files of another party's folder may not.
 """
 
 import re
@@ -13,7 +13,7 @@ import yaml
 
 from common.core.canonical import DEEPEST, LONGEST_NUMBER
 
-MOST = 1 << 18  # values in one document, each as often as aliases repeat it
+MOST = 1 << 18  # values in one document, counted as often as aliases repeat them
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's parser is eight times as fast
 _TAGS = re.compile(r"^%TAG", re.MULTILINE)
 _MERGE = "tag:yaml.org,2002:merge"
@@ -21,14 +21,14 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def load(text: str, *, aliases: bool = False) -> Any:
-    """Parse one YAML document, which may use aliases and merge keys if ``aliases`` says so.
+    """Parse one YAML document, which may use aliases and merge keys if ``aliases`` is true.
 
     Raises:
-        yaml.YAMLError: If it is not YAML, a key is given twice, or a value is none (a number of hundreds of digits, a
-            date that no calendar has); if it holds a tag, more than :data:`~common.core.canonical.DEEPEST` levels or
+        yaml.YAMLError: If it is not YAML, a key is given twice, or a value is invalid (a number of hundreds of digits,
+            a date that does not exist); if it has a tag, more than :data:`~common.core.canonical.DEEPEST` levels or
             more than :data:`MOST` values.
     """
-    if tagged := _TAGS.search(text):  # libyaml compares each of these with all before it
+    if tagged := _TAGS.search(text):  # libyaml compares each of these with all previous ones
         raise yaml.constructor.ConstructorError(None, None, f"the directive {tagged[0]} is not allowed")
     try:
         loader = _Loader(text)
@@ -36,17 +36,17 @@ def load(text: str, *, aliases: bool = False) -> Any:
             _Check(loader, aliases).document()
         finally:
             loader.dispose()
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, of what has been checked
-    except (ValueError, OverflowError) as error:  # a lone surrogate, a date that no calendar has; no YAMLError is one
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, on a validated document
+    except (ValueError, OverflowError) as error:  # a lone surrogate, or a date that does not exist
         raise yaml.constructor.ConstructorError(None, None, str(error)) from None
 
 
 def place(text: str, path: Sequence[int | str]) -> tuple[int, int] | None:
-    """Return the line and the column, from 1, of the deepest node of a document that a path of keys leads to.
+    """Return the line and the column, from 1, of the deepest node of a document on a path of keys.
 
-    Parts of the path that no mapping or list has are passed over; None if the document has none of them.
+    Parts of the path that do not exist are skipped; None if the document has none of them.
     """
-    load(text, aliases=True)  # what is too deep is refused before PyYAML recurses into it
+    load(text, aliases=True)  # refuses a document that is too deep before PyYAML recurses into it
     node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
     found: yaml.Mark | None = None
     for part in path:
@@ -62,7 +62,7 @@ def place(text: str, path: Sequence[int | str]) -> tuple[int, int] | None:
 
 
 class _Part(NamedTuple):
-    """A complete value: for how many values it stands, how deep it is, and the text of a scalar."""
+    """A complete value: its number of values, its depth, and the text of a scalar."""
 
     size: int
     depth: int
@@ -70,7 +70,7 @@ class _Part(NamedTuple):
 
 
 @dataclass
-class _Open:  # a list or mapping whose end has not come yet
+class _Open:  # a list or mapping whose end has not been read yet
     mark: Any
     names: set[str] | None  # of a mapping
     key: bool = False  # whether the next value belongs to a key

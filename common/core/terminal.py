@@ -1,6 +1,6 @@
-"""The one way to a terminal: a line is plain text, a document goes out as it is, a command runs as it is printed.
+"""All output to a terminal: lines as plain text, documents unchanged, commands so that they run as printed.
 
-No markup is read in any text, and no control character leaves.
+Markup in texts is not interpreted, and control characters are never written.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ def say(text: str, *, error: bool = False) -> None:
 
 
 def say_lines(text: str) -> None:
-    """Print text whose line ends are the caller's own."""
+    """Print text with several lines; its line ends must come from the caller, not from another party."""
     for line in text.split("\n"):
         say(line)
 
 
 def say_command(*words: str | Path, lead: str = "") -> None:
-    """Print a command, however narrow the terminal is, in one line (:func:`common.core.plain.command`)."""
+    """Print a command in one line, for any width of the terminal (:func:`common.core.plain.command`)."""
     typer.echo(plain(lead) + command(*words))
 
 
 def deliver(document: str, *, end: bool = True) -> None:
-    """Write a document to standard output as it is, with a line end if wanted; a terminal gets visible characters."""
+    """Write a document unchanged to standard output, with a line end if ``end``; a terminal gets visible characters."""
     if sys.stdout.isatty():
         document = "\n".join(map(visible, document.split("\n")))
     typer.echo(document, nl=end)
 
 
 def deliver_json(value: Any) -> None:
-    """Write a value to standard output as JSON in one line, in which all that is not visible ASCII is escaped."""
+    """Write a value to standard output as JSON in one line; characters other than visible ASCII are escaped."""
     typer.echo(json.dumps(value).replace("\x7f", "\\u007f"))
 
 
 def ask(question: str, default: str | None = None) -> str:
-    """Ask a person on the terminal; return what was typed, or what stands for nothing typed."""
+    """Ask a person on the terminal; return the typed text, or ``default`` if nothing was typed."""
     return str(typer.prompt(plain(question), default=default))
 
 
 def styled(*parts: tuple[str, str]) -> Text:
-    """Return one line for a :func:`console` of parts, each with its style; what is in the parts is plain text."""
+    """Return one line for a :func:`console` from parts, each with its style; the parts are plain text."""
     from rich.text import Text
 
     return Text.assemble(*((plain(text), style) for text, style in parts))
@@ -66,12 +66,12 @@ def styled(*parts: tuple[str, str]) -> Text:
 
 @cache
 def console(*, stderr: bool = False) -> Console:
-    """Return the console for tables and styled lines: a string is plain text there, in a table's cells as well."""
+    """Return the console for tables and styled lines; it treats strings as plain text, also in a table's cells."""
     from rich.console import Console
     from rich.text import Text
 
     class PlainConsole(Console):
-        """Reads no markup, no emoji codes and no control characters in any string."""
+        """A console that interprets no markup, emoji codes or control characters in strings."""
 
         def render_str(
             self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any
@@ -79,7 +79,7 @@ def console(*, stderr: bool = False) -> Console:
             return Text(plain(text), style=style, justify=justify, overflow=overflow)
 
         def on_broken_pipe(self) -> None:
-            # Rich would end the process: a run goes on without its readers.
+            # Rich would end the process, but a run must continue without its readers.
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     return PlainConsole(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -87,19 +87,19 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def showing(what: str, remedy: str) -> Iterator[None]:
-    """Show something that is stored already: an error of the display is one line on standard error, and no more.
+    """Show something that is already stored: an error of the display only prints one line on standard error.
 
-    That says ``what`` is shown, and as a ``remedy`` how it is shown again.
+    That line names ``what`` was to be shown, and as ``remedy`` how to show it again.
     """
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - whatever it is, what is shown is stored
+    except Exception as error:  # noqa: BLE001 - after any error, the content is still stored
         warn(f"{what} cannot be shown here ({type(error).__name__}: {error}); {remedy}")
         _mute(sys.stdout)
 
 
 def warn(text: str) -> None:
-    """Print one line on standard error, if that can be written to."""
+    """Print one line on standard error, if it can be written."""
     try:
         say(text, error=True)
     except (OSError, ValueError):
@@ -107,7 +107,7 @@ def warn(text: str) -> None:
 
 
 def _mute(stream: Any) -> None:
-    """Send what is left of a stream that takes nothing to nowhere: else the process would end with its error."""
+    """Redirect a stream that cannot be written to the null device; else the process would end with its error."""
     try:
         stream.flush()
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Threads that work for as long as their process: one that ends unexpectedly is logged, counted, and started again.
+"""Threads that work as long as their process: one that ends unexpectedly is logged, counted, and restarted.
 
-Every long-lived thread of every party is one of these. ``/v1/ready`` names a kind of threads from the moment in which
-one of them ended until it has worked again for a while.
+Every long-lived thread of every party is one of these. ``/v1/ready`` names a kind of threads from the time when one of
+them ended until it has worked again for a while.
 """
 
 import logging
@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 log = logging.getLogger("tandem")
 
-PAUSE = 2.0  # seconds before a thread that ended is started again; twice as many each further time in a row
-LONGEST = 60.0  # seconds of that pause, at most
-SETTLED = 10.0  # seconds for which a thread that was started again works until it counts as well
+PAUSE = 2.0  # seconds before a thread that ended is restarted; doubled each further time in a row
+LONGEST = 60.0  # the longest such pause in seconds
+SETTLED = 10.0  # seconds for which a restarted thread must work before it counts as healthy
 
 
 class Supervised:
@@ -26,26 +26,26 @@ class Supervised:
     def __init__(self, name: str) -> None:
         self.name = name
         self.failures = 0  # how often one of these threads has ended unexpectedly
-        self._again: dict[int, float] = {}  # by thread that has failed: when it counts as well
+        self._again: dict[int, float] = {}  # for each thread that has failed: when it counts as healthy again
 
     def start(self, work: Callable[[], None], about: str = "") -> threading.Thread:
-        """Begin some work in a thread, which logs name by what it is ``about``: called again until it returns."""
+        """Start ``work`` in a thread, restarted until it returns; ``about`` is part of the thread's name in logs."""
         thread = threading.Thread(target=self._carry, args=(work,), name=f"{self.name} {about}".strip(), daemon=True)
         thread.start()
         return thread
 
     def check(self) -> str | None:
-        """Say that a thread has ended unexpectedly and is not known to be well again; None if none has."""
+        """Return a message if a thread has ended unexpectedly and does not yet count as healthy; else None."""
         now = time.monotonic()
         if any(now < well for well in list(self._again.values())):
             return "this thread has ended unexpectedly, and is started again"
         return None
 
     def failed(self, error: BaseException, pause: float) -> None:
-        """Count and log that a thread, which is the current one, has ended unexpectedly."""
+        """Count and log that the current thread has ended unexpectedly."""
         self.failures += 1
         self._again[threading.get_ident()] = time.monotonic() + pause + SETTLED
-        # Only code that holds a curator's records raises what is no Exception: no text of that is kept.
+        # Code with a curator's records raises a BaseException that is no Exception: its text is not logged.
         frames = traceback.extract_tb(error.__traceback__)
         where = type(error).__name__ + (f" in {frames[-1].name}, line {frames[-1].lineno}" if frames else "")
         raised = error if isinstance(error, Exception) else None
@@ -68,10 +68,10 @@ class Supervised:
 
 
 class Worker(ThreadPoolExecutor):
-    """One thread that carries out calls, one after the other, in the order in which they are given.
+    """One thread that carries out calls one after the other, in the order in which they are submitted.
 
-    What a call raises its caller gets; a ``RuntimeError`` for what is no ``Exception``: it counts as an end of the
-    thread, which goes on at once.
+    The caller gets the exception of its call, or a ``RuntimeError`` for a ``BaseException`` that is no ``Exception``:
+    this counts as an end of the thread, which continues at once.
     """
 
     def __init__(self, name: str) -> None:
@@ -82,13 +82,13 @@ class Worker(ThreadPoolExecutor):
         self.threads = Supervised(name)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Have a function called; the thread is started at the first call."""
+        """Submit a call of a function; the thread is started at the first call."""
         return super().submit(self._call, fn, *args, **kwargs)
 
     def _call(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         try:
             return fn(*args, **kwargs)
-        except StopIteration as error:  # which no coroutine may raise
+        except StopIteration as error:  # a coroutine must not raise it
             raise RuntimeError(f"{self.threads.name} raised {error!r}") from None
         except Exception:
             raise

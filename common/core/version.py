@@ -1,6 +1,6 @@
-"""Which protocol a party speaks: two versions that do not fit refuse each other by name.
+"""The version of the protocol: parties with different versions refuse each other with an error that names both.
 
-The number stands in the run's configuration and, over HTTP, in the header :data:`HEADER` of each side.
+The number is in the run's configuration and, over HTTP, in the header :data:`HEADER` of each side.
 """
 
 import re
@@ -8,20 +8,20 @@ from functools import cache
 
 from common.core.errors import VersionSkew
 
-PROTOCOL = 3  # the protocol that this version of Tandem speaks
-HEADER = "Tandem-Protocol"  # of every request and response between parties: the protocol's number, then the release
+PROTOCOL = 3  # the protocol of this version of Tandem
+HEADER = "Tandem-Protocol"  # header of every request and response between parties: protocol number, then release
 DISTRIBUTION = "tandem-hybrid"
-BEFORE = "0.2.0 or older"  # the releases that state no protocol over HTTP
+BEFORE = "0.2.0 or older"  # releases that state no protocol over HTTP
 RELEASES = {1: BEFORE, 2: "0.3.0"}
-"""Which releases speak each protocol before :data:`PROTOCOL`: they read its runs and state directories."""
+"""The releases with each protocol before :data:`PROTOCOL`, which can read its runs and state directories."""
 REMEDY = "upgrade the older one of the two; a run that has begun is ended with the version that began it"
 _STATED = re.compile(r"([0-9]{1,9}) tandem/([0-9A-Za-z.+-]{1,40})")
 
 
 @cache
 def release() -> str | None:
-    """Return the installed release of Tandem; None of a checkout that is not installed."""
-    from importlib import metadata  # only where somebody asks
+    """Return the installed release of Tandem; None for a checkout that is not installed."""
+    from importlib import metadata  # imported only when needed
 
     try:
         return metadata.version(DISTRIBUTION)
@@ -31,14 +31,14 @@ def release() -> str | None:
 
 @cache
 def stated() -> str:
-    """Return what this party says in :data:`HEADER`."""
+    """Return the value of :data:`HEADER` that this party sends."""
     return f"{PROTOCOL} tandem/{release() or 'unreleased'}"
 
 
 def check_stated(header: str | None, who: str) -> None:
-    """Refuse a peer (``who``) that states another protocol than the one spoken here, or none that can be read.
+    """Raise VersionSkew if a peer (``who``) states another protocol than this one, or one that cannot be read.
 
-    One without a header is a release before it, or no party at all.
+    A missing header is accepted here: the peer is an older release, or no party at all.
     """
     if header is None or header == stated():
         return
@@ -50,12 +50,12 @@ def check_stated(header: str | None, who: str) -> None:
 
 
 def release_of(protocol: int) -> str:
-    """Return which releases speak another protocol than :data:`PROTOCOL`, in words that stand after "Tandem"."""
+    """Return the releases with a protocol other than :data:`PROTOCOL`, in words that follow "Tandem"."""
     return RELEASES.get(protocol, BEFORE if protocol < PROTOCOL else "newer")
 
 
 def older(what: str) -> str:
-    """Say that a release before this protocol wrote something, and that nothing was changed."""
+    """Return the message that a release before this protocol wrote something, and that nothing was changed."""
     return (
         f"{what} was written by Tandem {RELEASES[PROTOCOL - 1]} or older, and this is Tandem "
         f"{release() or 'unreleased'}, which does not read it. Nothing was changed."
@@ -63,7 +63,7 @@ def older(what: str) -> str:
 
 
 def skew(who: str, protocol: int | None, its: str) -> VersionSkew:
-    """Return the error that names both versions; ``protocol`` and release ``its`` are the peer's."""
+    """Return the error that names both versions; ``protocol`` and the release ``its`` are the peer's."""
     speaks = "states no protocol" if protocol is None else f"speaks protocol {protocol}"
     return VersionSkew(f"{who} {speaks} (Tandem {its}), {_here()}: {REMEDY}")
 
