@@ -119,7 +119,7 @@ def merkle_root(leaves: Iterable[bytes]) -> str:
 
 
 def root_from_inclusion_proof(leaf: bytes, index: int, count: int, path: Sequence[str]) -> str | None:
-    """Return the root that a path gives for leaf number ``index`` of ``count``; None if the path is malformed."""
+    """Return the root that a path gives for leaf number ``index`` of ``count``; None if index or path is invalid."""
     if not 0 <= index < count or not all(map(_NODE.fullmatch, path)):
         return None
     node, left = _leaf(leaf), [bytes.fromhex(each) for each in path]

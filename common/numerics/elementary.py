@@ -73,7 +73,7 @@ def log(x: Floats) -> Floats:
 
 
 def softplus(x: Floats) -> Floats:
-    """Return ln(1 + e^x), elementwise, with an error of 2^-52."""
+    """Return ln(1 + e^x), elementwise, up to an error of 2^-52."""
     return np.asarray(np.maximum(x, 0.0) + log(1.0 + exp(-np.abs(x))))
 
 
