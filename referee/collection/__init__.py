@@ -1,1 +1,1 @@
-"""Questions out, answers in."""
+"""Send questions to agents and collect their answers."""

@@ -1,4 +1,4 @@
-"""Reports combined, live and in the audit: answers by slot, their Merkle root, proofs under it, and the memory."""
+"""Aggregate reports, live and in the audit: answers by slot, their Merkle root, inclusion proofs, memory needed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GROUP = 1 << 14  # individual reports that are unpacked together
 def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
     """Return the answers of all reports by slot, and the Merkle root over the reports (signature and body of each).
 
-    Reports are accepted ones, by ascending slot; they are gone through once.
+    ``reports`` are accepted reports by ascending slot; they are iterated over once.
     """
     if isinstance(asked.batch, MassBatch):
         return _add_up_mass(asked, asked.batch, reports)
@@ -53,7 +53,7 @@ def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]
 
 
 def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
-    """Do the same for very many, whose slots follow each other: what was said is put one behind the other."""
+    """Do the same for a :class:`MassBatch`, whose owners' slots are ranges: the answers given are concatenated."""
     values: AnyArray = np.empty(batch.asked, dtype=answer_type(asked.kind))
     mask: Mask = np.zeros(mask_bytes(batch.asked), dtype=np.uint8)
     running = RunningRoot()
@@ -77,12 +77,12 @@ def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]
 
 
 def leaf(report: StoredReport) -> bytes:
-    """Return what stands for a report under the root of its question: the digest of its signature and body."""
+    """Return a report's leaf in the Merkle tree of its question: the digest of its signature and body."""
     return hashlib.sha256(b"".join((report.signature, report.body))).digest()
 
 
 def _groups(reports: Iterable[StoredReport]) -> Iterator[list[StoredReport]]:
-    """Group individual reports that follow each other; a host's is alone."""
+    """Yield groups of successive individual reports, at most ``GROUP`` each; a host's report is a group of its own."""
     for individual, found in groupby(reports, key=lambda report: report.individual):
         group: list[StoredReport] = []
         for report in found:
@@ -95,11 +95,11 @@ def _groups(reports: Iterable[StoredReport]) -> Iterator[list[StoredReport]]:
 
 
 def needed(enrolled: int, asked: int, mechanism: LocalRandomizer) -> int:
-    """Return how many bytes of memory a question takes at most, of a mechanism whose questions ask everybody the same.
+    """Return how many bytes of memory a question needs at most, for mechanisms that ask every agent the same question.
 
-    Who is asked, as a mask, whole and cut into the hosts' (a quarter of a byte for everybody who is enrolled); what was
-    answered (:func:`common.local.packing.answer_type` for each), once packed, once unpacked, once as the protocol gets
-    it; and who answered (an eighth of a byte).
+    The sum of: the mask of the agents asked, once whole and once cut into the hosts' masks (a quarter of a byte per
+    enrolled agent); the answers (:func:`common.local.packing.answer_type` for each), once packed, once unpacked, and
+    once as the protocol receives them; and the mask of the agents that answered (at most a quarter of a byte each).
     """
     try:
         width = answer_type(mechanism.answer_kind(None)).itemsize
@@ -109,7 +109,7 @@ def needed(enrolled: int, asked: int, mechanism: LocalRandomizer) -> int:
 
 
 def check_room(enrolled: int, asked: int, mechanism: LocalRandomizer) -> None:
-    """Refuse a question that would not fit into memory, with what it takes and what there is; what is listed fits."""
+    """Refuse a question that does not fit into memory, with the need and what is free; a listed batch always fits."""
     if asked > MAX_LISTED:
         remedy = "ask fewer (agents.count), or give the referee more memory"
         check_memory(f"a question to {asked:,} agents", needed(enrolled, asked, mechanism), remedy)
@@ -119,7 +119,7 @@ LEAVES = 1_000_000  # reports in the trees that stay in memory, at most, unless 
 
 
 class Proofs:
-    """Makes proofs, one at a time; the questions that somebody asked about last stay in memory."""
+    """Makes inclusion proofs, one at a time; the questions requested most recently stay in memory."""
 
     def __init__(self, store: RefereeStore, questions: OpenQuestions) -> None:
         self._store = store
@@ -128,12 +128,12 @@ class Proofs:
         self._listed: dict[tuple[str, int], tuple[Tree, SignedEntry]] = {}
         """The reports on a question as a tree, 64 bytes each, and the entry that names its root."""
         self._reached: dict[str, tuple[StoredCheckpoint, Tree]] = {}
-        """A run's transcript as far as its newest checkpoint goes."""
+        """By run: its newest checkpoint, and the tree of the transcript's entries up to it."""
 
     def prove(self, request: ProofRequest) -> Proof:
-        """Return the proof for the participant that asks, who has signed that.
+        """Return the inclusion proof for the participant that signed the request.
 
-        NotFound if there is no such question, no report of this participant on it, or no checkpoint behind it yet.
+        NotFound if there is no such question, no report of this participant on it, or no checkpoint that covers it yet.
         PatternViolation if this participant was not asked, or the question is still open.
         """
         run, number, since = request.run, request.question, request.since
@@ -179,7 +179,7 @@ class Proofs:
             while self._listed and coming + sum(len(tree) for tree, _ in self._listed.values()) > LEAVES:
                 del self._listed[next(iter(self._listed))]
             known = Tree(leaf(report) for report in self._store.reports(question)), entry
-        self._listed[run, number] = known  # the last one that somebody asked about is the last one to be forgotten
+        self._listed[run, number] = known  # last in the dict: the least recently requested is evicted first
         return known
 
     def _reach(self, run: str, entry: SignedEntry) -> tuple[StoredCheckpoint, Tree]:

@@ -1,6 +1,6 @@
-"""Questions out, answers in: hands every agent at most one question, and takes at most one answer from each.
+"""Send questions and collect answers: each agent gets at most one question at a time, and each answers it once.
 
-Any number of processes take reports on one database (docs/architecture.md, "Several processes of one referee").
+Any number of processes can take reports into one database (docs/architecture.md, "Several processes of one referee").
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ class ReportCollection:
     ) -> tuple[Answers, str]:
         """Ask agents and collect their answers until all are in or the deadline has passed.
 
-        A question that is already open (this referee was restarted) is taken up where it was. ``wait`` is called with
-        the seconds left; it returns when something may have arrived. With the answers comes the root over all reports.
-        PolicyRefused says that the run's mechanism cannot randomize what the query asks for, and nobody is asked;
-        PeerUnavailable that not one report came within ``PATIENCE`` deadlines.
+        Returns the answers and the Merkle root over all reports. A question that is already open, because the referee
+        was restarted, is continued. ``wait`` is called with the seconds left; it returns when something may have
+        arrived. PolicyRefused if the run's mechanism cannot randomize what the query asks for: no agent is asked then.
+        PeerUnavailable if no agent reports or declines within ``PATIENCE`` deadlines.
         """
-        self.questions.agreed(run).mechanism.answer_kind(step.query.domain)  # refuses before anybody is asked
+        self.questions.agreed(run).mechanism.answer_kind(step.query.domain)  # refuses before any agent is asked
         if self._store.question(run, number) is None:
             self._ask(run, number, step)
         taking = self.questions.known(run, number)
@@ -98,7 +98,7 @@ class ReportCollection:
         while taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
-                self.refresh()  # what other processes have acknowledged has come
+                self.refresh()  # read the reports that other processes have acknowledged
                 if not taking.heard:
                     raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")
                 break
@@ -113,12 +113,12 @@ class ReportCollection:
                 self._close(taking)
 
     def refresh(self) -> None:
-        """Learn what other processes have stored, and let them know what this one has refused."""
+        """Read what other processes have stored, and store the counts of reports that this one has refused."""
         self._note_rejected()
         self.questions.refresh()
 
     def count_rejected(self) -> int:
-        """Return how many reports all processes have refused, as far as they have said so."""
+        """Return how many reports all processes have refused, by the counts that they have stored."""
         self._note_rejected()
         return self._store.rejected().total()
 
@@ -134,7 +134,7 @@ class ReportCollection:
             self._store.close_question(taking.question)
             self.questions.closed(taking)
             if was_open:
-                # Only now: who has declined may still answer as long as the question is open, and then has answered.
+                # Counted only now: an agent that declined may still answer while the question is open.
                 for reason, agents in taking.declined.values():
                     self._declined.setdefault(taking.question.run, Counter())[reason] += agents
 
@@ -160,14 +160,14 @@ class ReportCollection:
     def poll(self, polls: Sequence[AnySigned]) -> list[bytes | TandemError | None]:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.
 
-        A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled, and
-        for all of them ``CannotWrite`` if the store cannot be read.
+        Its problem instead: ``Forged`` if another key signed the poll, ``NotFound`` if the participant is not enrolled,
+        and ``CannotWrite``, for all of them, if the store cannot be read.
         """
         verified = _outcomes(polls, messages.Poll.KIND, _polling)
         try:
-            # Only a key that has signed makes the store be read: strangers' bytes alone cost no more than a check.
+            # The store is read only for a verified signature: unsigned requests cost no more than a verification.
             if any(isinstance(key, str) and self._roster.position(key) is None for key in verified):
-                self._registrar.refresh()  # perhaps another process has enrolled them
+                self._registrar.refresh()  # another process may have enrolled them
             return [self._answered(key) if isinstance(key, str) else key for key in verified]
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in polls]
@@ -180,9 +180,9 @@ class ReportCollection:
         return None if asked is None else self._identity.envelope(*asked)
 
     def assignment(self, participant: str) -> tuple[str, bytes] | None:
-        """Return the open question for a participant that it has not answered yet, if there is one.
+        """Return the open question that a participant has not answered yet, if there is one.
 
-        That is the kind of message as which it is asked, and the message in canonical JSON; nobody has signed it.
+        The result is the kind of the message, and the message in canonical JSON, not signed yet.
         """
         places = tuple(self._roster.places(participant))
         if not places:
@@ -198,14 +198,14 @@ class ReportCollection:
         return None
 
     def declined(self, run: str) -> dict[str, int]:
-        """Return for how many agents somebody declined and did not answer after all, by reason.
+        """Return how many agents declined and did not answer later, by reason.
 
-        Of the questions of a run that are closed, as far as this process has heard it.
+        Counts the closed questions of a run, and the declines that this process has received.
         """
         return dict(sorted(self._declined.get(run, Counter()).items()))
 
     def answer_summary(self, run: str) -> tuple[int, int, int] | None:
-        """Return a run's open question, how many agents it is known of, and how many were asked; None if none is."""
+        """Return a run's open question, how many agents reported or declined, how many were asked; None if none is."""
         for name, number in self.questions.open:
             taking = self.questions.find(name, number) if name == run else None
             if taking is not None:
@@ -213,10 +213,10 @@ class ReportCollection:
         return None
 
     def decline(self, declines: Sequence[AnySigned]) -> list[TandemError | None]:
-        """Note which participants will not answer, and why: they are not asked that question again, nor waited for.
+        """Record which participants decline a question, and why: it is not sent to them again, nor waited for.
 
-        A problem says why one is not acceptable; a repeated one changes nothing. Other processes do not know of it:
-        they ask the participant again, or wait for it until the deadline.
+        A problem says why a decline is not acceptable; a repeated one changes nothing. Other processes do not know of
+        it: they send the question to the participant again, or wait for it until the deadline.
         """
         with self.questions.lock:
             found = _outcomes(declines, messages.Decline.KIND, self._decline)
@@ -237,7 +237,7 @@ class ReportCollection:
     def room(self, headers: Sequence[AnySigned]) -> list[int | TandemError]:
         """Return for the header of each hosted population's report how many bytes of answers may follow it.
 
-        A problem says why none may: as in :meth:`accept`, as far as that can be said without the answers.
+        A problem says why none may follow: those of :meth:`accept` that can be found without the answers.
         """
         found = _outcomes(headers, messages.PackedReport.KIND, self._room)
         self.rejected.update(problem.problem for problem in found if isinstance(problem, TandemError))
@@ -251,10 +251,10 @@ class ReportCollection:
         return packed_bytes(report.people, asked.kind)
 
     def accept(self, claims: Sequence[Claim | TandemError]) -> list[TandemError | None]:
-        """Take reports; those that are acceptable are on disk when this returns.
+        """Take reports; the acceptable ones are on disk when this returns.
 
-        The same report again is accepted again. A problem says why one is not acceptable; its reason is counted, and
-        nothing is changed by it. ``CannotWrite`` for all of them says that the store cannot be used at present.
+        The same report again is accepted again. A problem says why a report is not acceptable; the reason is counted,
+        and nothing else changes. ``CannotWrite``, for all of them, if the store cannot be used at present.
         """
         try:
             outcomes = self._accept(claims)
@@ -275,7 +275,7 @@ class ReportCollection:
                     fresh[i] = judged
                 outcomes.append(judged if isinstance(judged, TandemError) else None)
             for i in self._keep(fresh):
-                # Another process has taken a report of this participant meanwhile, or the question was closed.
+                # Meanwhile another process has taken a report of this participant, or the question was closed.
                 again = self._judge(fresh[i].claim, {})
                 outcomes[i] = again if isinstance(again, TandemError) else None
         return outcomes
@@ -299,7 +299,7 @@ class ReportCollection:
         return AcceptableReport(claim, taking, accepted, accepted is not known)
 
     def _keep(self, fresh: dict[int, AcceptableReport]) -> list[int]:
-        """Store reports; returns the places of those that were overtaken: they are not stored."""
+        """Store reports; return the places of those that came too late: one is stored, or the question is closed."""
         if not fresh:
             return []
         overtaken: list[int] = []
@@ -321,7 +321,7 @@ class ReportCollection:
 
 
 class AcceptableReport(NamedTuple):
-    """What was claimed, on which question, as it is to be stored, and whether it is new."""
+    """A judged report: the claim, its question, the report as it is stored, and whether it is new."""
 
     claim: Claim
     taking: OpenQuestion
@@ -338,7 +338,7 @@ def _polling(signed: AnySigned) -> str:
 def _outcomes(
     sent: Sequence[AnySigned], kind: str, judge: Callable[[AnySigned], Outcome]
 ) -> list[Outcome | TandemError]:
-    """Judge each message by itself; one that is forged, refused or cannot be judged now has its problem instead."""
+    """Judge each message separately; the result of one that is forged, refused or not judged is its problem."""
     found: list[Outcome | TandemError] = []
     for signed in sent:
         try:

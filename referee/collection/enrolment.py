@@ -1,4 +1,4 @@
-"""Enrolment: who may enrol, which issuer vouches for them, and whether those enrolled accept what a run asks."""
+"""Enrolment: who may enrol, which issuer vouches for them, and whether enrolled agents accept what a run asks."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _LATER = "cannot enrol at present: ask again"
 
 @dataclass(frozen=True)
 class Caps:
-    """How many may enrol: ``individuals`` of one agent each, ``hosts`` of several, with so many ``people`` each.
+    """How many may enrol: ``individuals`` of one agent each, and ``hosts`` of several, at most ``people`` agents each.
 
-    A token is one for all, so its holder can make any number of keys; where an issuer vouches for each person, the
-    number of people whom it knows is the bound.
+    All participants share one token, so a holder can enrol any number of keys up to the caps; where an issuer vouches
+    for each person, the number of people that it knows is the bound.
     """
 
     individuals: int = 10_000_000
@@ -44,13 +44,13 @@ class Caps:
 
 
 USUAL = Caps()
-UNVOUCHED = 100_000  # individuals that a token admits by default where no issuer vouches for anybody
+UNVOUCHED = 100_000  # individuals that a token admits by default where there is no issuer
 
 
 class Registrar:
-    """Takes enrolments; :class:`~common.core.errors.Unauthorized` says that a token does not allow what is asked.
+    """Takes enrolments; raises :class:`~common.core.errors.Unauthorized` if a token does not allow a request.
 
-    ``issuers`` must vouch for everybody that enrols from now on; by default nobody need.
+    One of ``issuers`` must vouch for each participant that enrols from now on; by default none needs to.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Registrar:
         self.roster = Roster(store.participants())
 
     def allow(self, purpose: str, token: str | None) -> None:
-        """Accept this token, and no other, for a purpose; only its hash is kept. With None no token is accepted for it.
+        """Accept this token, and no other, for a purpose, and keep only its hash. With None, accept no token for it.
 
         ``enrolment`` admits hosts and individuals, ``individual`` only individuals, ``operator`` creates runs.
         """
@@ -80,7 +80,7 @@ class Registrar:
             )
 
     def admits(self, token: str, agents: int = 1) -> None:
-        """Check that a token admits a participant: one for individuals admits one agent, a host needs the other one."""
+        """Check that a token admits a participant: the one for individuals admits one agent; a host needs the other."""
         if agents > 1 or ("individual", token_hash(token)) not in self._tokens:
             self.authorize("enrolment", token)
 
@@ -90,22 +90,22 @@ class Registrar:
             self.admits(token)
 
     def may_look(self, token: str) -> None:
-        """Check that a token opens the metrics: one for them alone, or the operator's."""
+        """Check that a token allows reading the metrics: the one for metrics alone, or the operator's."""
         if ("metrics", token_hash(token)) not in self._tokens:
             self.authorize("operator", token)
 
     def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | errors.TandemError]:
-        """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
+        """Enrol participants, each with its token; one that is enrolled already gets the agent numbers it has.
 
-        What a participant says of its policy is kept; what it says later takes the place of that. An individual may
-        have an invitation code in the place of a token: its key is the only one that ever enrols with that.
+        A participant's policy is stored, and a later one replaces it. An individual may present an invitation code
+        instead of a token: its key is the only one that can ever enrol with that code.
 
         Returns for each the signed answer, in JSON, or the problem: Forged or BadMessage if it is no signed enrolment.
-        Unauthorized if the token admits no such participant (:meth:`admits`), and is no invitation code. InvitationUsed
-        if it is the invitation code of another key. NotVouched if there are issuers and none vouches for it; whoever is
-        enrolled already need not show it again. Conflict if the key is enrolled with another number of agents. Refused
-        if there would be more agents than numbers, or more participants or agents of one than the caps allow.
-        CannotWrite, for all of them, if nothing can be stored at present.
+        Unauthorized if the token does not admit the participant (:meth:`admits`) and is no invitation code.
+        InvitationUsed if it is the invitation code of another key. NotVouched if there are issuers and none vouches for
+        it; an enrolled participant need not show that again. Conflict if the key is enrolled with another number of
+        agents. Refused if there would be more agents than numbers, or more participants, or agents of one participant,
+        than the caps allow. CannotWrite, for all of them, if nothing can be stored at present.
         """
         outcomes: list[messages.Enrolment | errors.TandemError] = []
         vouchers: dict[str, bytes] = {}
@@ -147,7 +147,7 @@ class Registrar:
             self.roster.extend(self._store.participants(self.roster.agents))
 
     def knows(self, key: str) -> bool:
-        """Return whether somebody is enrolled with a key, here or, as the store has it, by another process."""
+        """Return whether a key is enrolled, by this process or, according to the store, by another one."""
         if self.roster.position(key) is None:
             self.refresh()
         return self.roster.position(key) is not None
@@ -160,7 +160,7 @@ class Registrar:
         return [invitation_hash(token) for token in tokens if is_invitation(token) and not self._is_known(token)]
 
     def _code(self, token: str, key: str, agents: int, invitations: Mapping[str, str]) -> str | None:
-        """Return the hash of the invitation code that admits a participant; None if a token for many does."""
+        """Return the hash of the invitation code that admits a participant; None if a shared token does."""
         if not is_invitation(token) or self._is_known(token):
             self.admits(token, agents)
             return None
@@ -183,9 +183,9 @@ class Registrar:
         policies: dict[str, str],
         codes: dict[str, str],
     ) -> None:
-        """Enrol whom nobody has enrolled yet, leaving out who finds no number, and renew the policies of the others.
+        """Enrol the participants that are new, except where no number is left, and renew the policies of the others.
 
-        Of several keys with one invitation code the first one is enrolled.
+        If several keys present one invitation code, the first one is enrolled.
         """
         wishes: dict[str, int] = {}
         again: dict[str, int] = {}
@@ -201,7 +201,7 @@ class Registrar:
                 if known is not None and known.agents == wish.agents and key in policies:
                     renewed |= {self.roster.before(place): policies[key] for place in self.roster.places(key)}
 
-        late: set[str] = set()  # whose invitation code another key has used meanwhile
+        late: set[str] = set()  # keys whose invitation code another key has used meanwhile
 
         def choose(others: Iterable[Participant], invitations: Mapping[str, str]) -> list[Participant]:
             self.roster.extend(others)
@@ -230,9 +230,9 @@ class Registrar:
         self._store.renew_policies(renewed)
 
     def _used_place(self, key: str, wish: messages.Enrolment) -> int | None:
-        """Return the newest place of an individual that would be asked again, if it was asked there already.
+        """Return the newest place of an individual that wants to be asked again, if it was asked at that place.
 
-        Only then it gets a further one: so no run finds two places of one key at which nobody was asked.
+        Only then does it get a further place, so no run finds two places of one key that have not been asked.
         """
         place = self.roster.position(key)
         if not wish.again or wish.agents > 1 or place is None or not self.roster.alone(place):
@@ -260,11 +260,11 @@ class Registrar:
         return None
 
     def policies(self) -> list[tuple[messages.AgentPolicy, int]]:
-        """Return what enrolled agents will not do by their own rules, each with how many agents said the same."""
+        """Return the policies of enrolled agents, each with the number of agents that stated it."""
         return [(messages.AgentPolicy.parse(json.loads(text)), agents) for text, agents in self._store.policies()]
 
     def vouched(self, agents: int) -> dict[str, Any] | None:
-        """Return what a run's transcript says of who vouches for its first so many agents; None where nobody does."""
+        """Return a transcript's record of the vouchers for the first ``agents`` agents; None without any issuer."""
         digest, count = hashlib.sha256(), 0
         for piece in packed(self._store.vouchers(agents)):
             digest.update(piece)
@@ -284,7 +284,7 @@ class Registrar:
         }
 
     def _confirmation(self, key: str, agents: int) -> bytes | errors.TandemError:
-        """Return what a participant is told, in canonical JSON, or why it is not enrolled."""
+        """Return the confirmation of an enrolment, in canonical JSON, or why the participant is not enrolled."""
         participant = self.roster.find(key)
         if participant is None:
             enrolled, hosts = self.roster.agents, self.roster.hosts
@@ -293,20 +293,20 @@ class Registrar:
             return errors.Refused(beyond or most)
         if participant.agents != agents:
             return errors.Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
-        # In canonical JSON, of fields that are valid: this is said by the million.
+        # Formatted directly, as canonical JSON of valid fields, because there are millions of confirmations.
         confirmation = f'{{"agents":{agents},"first":{participant.first},"participant":"{key}"}}'
         return confirmation.encode("ascii")
 
 
 def invited(store: RefereeStore, count: int) -> list[str]:
-    """Make so many invitation codes, of which hashes are kept; they are returned this once."""
+    """Create and return ``count`` invitation codes; only their hashes are stored, so they cannot be returned again."""
     codes = [invitation() for _ in range(count)]
     store.invite(map(invitation_hash, codes))
     return codes
 
 
 def used() -> errors.InvitationUsed:
-    """Return the refusal of an agent that shows an invitation code of another one."""
+    """Return the refusal of an agent that presents another agent's invitation code."""
     return errors.InvitationUsed(
         "an agent with another key has enrolled with this invitation code, and each code is good for one agent. If "
         "that agent was yours, go on with its state: its state directory, or the browser in which it enrolled. If the "
@@ -320,9 +320,9 @@ MAX_VOUCHER = (1 << 16) - 1
 
 
 def vouched(voucher: Credential | Signed, key: str, agents: int, issuers: Sequence[IssuerKey]) -> IssuerKey:
-    """Return the issuer that vouches for a participant by what it shows: the one judge, of enrolments and in audits.
+    """Return the issuer that vouches for a participant by its voucher; enrolment and audit both use this check.
 
-    NotVouched says that none of these issuers does.
+    NotVouched if none of these issuers does.
     """
     if isinstance(voucher, Signed):
         return check_grant(voucher, key, agents, issuers)[0]
@@ -332,7 +332,7 @@ def vouched(voucher: Credential | Signed, key: str, agents: int, issuers: Sequen
 
 
 def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes:
-    """Return what an enrolment shows of an issuer, checked and in the form in which it is kept; else NotVouched."""
+    """Verify the voucher of an enrolment and return it in the form that is stored; NotVouched if it is not valid."""
     voucher = enrolment.credential if enrolment.credential is not None else enrolment.grant
     if voucher is None:
         what = "credential (local-agent credential)" if enrolment.agents == 1 else "grant (local-agent host --grant)"
@@ -347,18 +347,18 @@ def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes
 
 
 def grant_of(voucher: Credential | Signed) -> Grant | None:
-    """Return what a host's voucher says; a person's says nothing."""
+    """Return the grant in a host's voucher; None for a person's credential, which holds none."""
     return Grant.parse(voucher.message) if isinstance(voucher, Signed) else None
 
 
 def packed(vouchers: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    """Yield the file of vouchers in pieces, given each with the first agent of whom it is for."""
+    """Yield the file of vouchers in pieces, given pairs of the first agent that a voucher is for, and the voucher."""
     for first, voucher in vouchers:
         yield _HEAD.pack(first, len(voucher)) + voucher
 
 
 def unpacked(file: BufferedIOBase) -> Iterator[tuple[int, Credential | Signed]]:
-    """Read what :func:`packed` has written, one voucher after the other; BadMessage if it is no such file."""
+    """Yield the vouchers of a file that :func:`packed` has written; BadMessage if it is no such file."""
     last = -1
     while head := file.read(_HEAD.size):
         if len(head) < _HEAD.size:
@@ -372,14 +372,14 @@ def unpacked(file: BufferedIOBase) -> Iterator[tuple[int, Credential | Signed]]:
 
 
 Policies = Sequence[tuple[AgentPolicy, int]]
-"""What agents said at enrolment, each with the number of agents who said the same."""
+"""The policies that agents stated at enrolment, each with the number of agents that stated it."""
 
 
 def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Policies, enrolled: int) -> str | None:
-    """Refuse a run that asks what no enrolled agent accepts; else say how many do not, None if all do.
+    """Refuse a run if no enrolled agent accepts a kind of query; else say how many do not, None if all accept.
 
-    ``asks`` are kinds of queries. Of the ``enrolled`` agents those without a policy are taken to accept everything.
-    PolicyRefused names the kind, and why how many refuse it.
+    ``asks`` are kinds of queries. Of the ``enrolled`` agents, those without a policy count as accepting everything.
+    PolicyRefused names the kind, the reasons for refusing it, and the number of agents for each reason.
     """
     most = 0, ""
     for kind in sorted(asks):
@@ -400,7 +400,7 @@ def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Po
 
 
 def _why_not(kind: str, scenario: ResolvedScenario, policy: AgentPolicy) -> str | None:
-    """Return why an agent does not accept questions of a kind, by the rules of its own policy; None if it does."""
+    """Return why an agent's own policy refuses questions of a kind; None if it accepts them."""
     left = math.inf if policy.epsilon is None else policy.epsilon, policy.delta or 0.0
     epsilon, delta = scenario.agents.mechanism.affordable(left).guarantee
     if policy.epsilon is not None and (epsilon > policy.epsilon or delta > (policy.delta or 0.0)):

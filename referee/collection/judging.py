@@ -1,7 +1,7 @@
-"""Judge a report: one function, for the referee that takes it and for the audit that reads it again.
+"""Judge a report with one function, which the referee uses when it takes the report and the audit when it rereads it.
 
-A report passes in two steps: its signature is verified (:func:`claims`), then it is judged against the question as it
-was asked (:class:`Asked`). Signatures are made and verified by libsodium, which holds no interpreter lock meanwhile.
+There are two steps: the signature is verified (:func:`claims`), then the report is judged against the question as it
+was asked (:class:`Asked`). libsodium makes and verifies signatures, and releases the interpreter lock meanwhile.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from common.net.messages import AnySigned, Assignment, MassAssignment, PackedRep
 from referee.collection.order import AnyBatch, MassBatch, assign
 from referee.tables import StoredReport
 
-MANY = 1024  # so many for each core are worth a thread on it: what an audit verifies, and no group of requests
+MANY = 1024  # signatures per core from which a thread pays off: an audit has as many, a group of requests does not
 
 
 def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Sequence[bytes]) -> AnyArray:
-    """Tell of each payload whether its signature verifies under its key (Ed25519).
+    """Return for each payload whether its signature verifies under its key (Ed25519).
 
     A key has 32 bytes, a signature 64. Returns shape (len(keys),), bool.
     """
@@ -58,10 +58,10 @@ def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Seque
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """A report that its participant has signed; whether it answers anything is not known yet.
+    """A report that its participant has signed and that is not yet judged against a question.
 
-    ``signed`` is as it came, ``payload`` what was signed, in canonical JSON. ``body`` has the packed answers that came
-    with a host's report; an individual's are in the report itself.
+    ``signed`` is the message as received, ``payload`` what was signed, in canonical JSON. ``body`` holds the packed
+    answers of a host's report; an individual's are in the report itself.
     """
 
     signed: AnySigned
@@ -74,17 +74,17 @@ class Claim:
         return self.signed.key
 
     def packed(self, kind: AnswerKind) -> bytes:
-        """Return the packed answers; BadMessage if an individual's is none of the kind."""
+        """Return the packed answers; BadMessage if an individual's answer is not of this kind."""
         if isinstance(self.report, PackedReport):
             return self.body or b""
         return pack_one(self.report.answer, kind)
 
 
 def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
-    """Return what a message claims whose signature was verified (``payload`` is the message in canonical JSON).
+    """Return the claim of a message whose signature was verified; ``payload`` is the message in canonical JSON.
 
-    ``body`` has the packed answers of a hosted population; None of an individual. BadMessage says that it is no report,
-    or that the body is another one than was signed.
+    ``body`` holds the packed answers of a hosted population, and is None for an individual. BadMessage if the message
+    is no report, or the body is not the one that was signed.
     """
     if body is None:
         return Claim(signed, payload, signed_messages.parse_payload(signed, Report), None)
@@ -95,7 +95,7 @@ def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
 
 
 def check_configuration(report: Report | PackedReport, digest: str) -> None:
-    """Refuse a report under another configuration than its run's."""
+    """Refuse a report whose configuration is not that of its run."""
     if report.digest != digest:
         raise ConfigurationMismatch(
             f"the report names configuration {report.digest[:12]}..., the run has {digest[:12]}..."
@@ -103,14 +103,14 @@ def check_configuration(report: Report | PackedReport, digest: str) -> None:
 
 
 def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_open: bool = True) -> StoredReport:
-    """Return a report as it is to be stored, if it is an answer to the question; ``known`` itself if it repeats that.
+    """Return a report as it is stored, if it answers the question; ``known`` itself if it repeats that.
 
-    ``known`` is what the participant has reported on it before, ``still_open`` whether the question takes answers.
+    ``known`` is the participant's earlier report on the question, ``still_open`` whether the question takes answers.
 
-    A problem is the first of these: it is under another configuration (ConfigurationMismatch), on another question
-    (NotFound), none of the answers that the mechanism gives (BadMessage); another one than before (AlreadyAnswered);
-    too late, or by somebody who was not asked (PatternViolation); for another number of agents (BadMessage), to another
-    assignment (ConfigurationMismatch); answers that are packed wrongly (BadMessage).
+    Raises the first of these that applies: the report has another configuration (ConfigurationMismatch), is on another
+    question (NotFound), is no answer that the mechanism gives (BadMessage), differs from ``known`` (AlreadyAnswered),
+    is too late or from a participant that was not asked (PatternViolation), is for another number of agents
+    (BadMessage), answers another assignment (ConfigurationMismatch), or has answers packed wrongly (BadMessage).
     """
     report, key, number = claim.report, claim.key, asked.number
     check_configuration(report, asked.digest)
@@ -144,12 +144,12 @@ def asked_slots(key: str, asked: Asked) -> Indices | range:
 
 
 def not_asked(number: int) -> PatternViolation:
-    """Return the refusal of a participant whom a question was not put to."""
+    """Return the refusal of a participant that was not asked a question."""
     return PatternViolation(f"this agent was not asked question {number}")
 
 
 def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices | range:
-    """Return the slots that a participant was asked about, if it reports on as many agents; else BadMessage."""
+    """Return the slots that a participant was asked about; BadMessage if it reports on another number of agents."""
     slots = asked_slots(key, asked)
     people = 1 if isinstance(report, Report) else report.people
     if people != len(slots):
@@ -158,7 +158,7 @@ def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indice
 
 
 def payload(stored: StoredReport, asked: Asked) -> bytes:
-    """Return what the participant of a stored report has signed, in canonical JSON: rebuilt from its question."""
+    """Return the canonical JSON that the participant of a stored report has signed, rebuilt from the question."""
     if stored.message:
         return stored.message
     return _payload(stored, asked, asked.batch.owner(stored.slot).key)
@@ -191,7 +191,7 @@ _END = b'"}'  # what stands behind an assignment's slots in canonical JSON
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A question to some agents; ``form`` works out whom it went to, and is called once, when that is needed."""
+    """A question to some agents; ``form`` computes which agents, and is called once, when they are needed."""
 
     run: str
     digest: str
@@ -210,14 +210,14 @@ class Asked:
         return self.batch.slots(key)
 
     def assignment_kind(self, key: str) -> str:
-        """Return as which kind of message a participant is asked: a host, of very many, by a mask."""
+        """Return the kind of message that asks a participant: for a host in a large question, one with a mask."""
         mass = isinstance(self.batch, MassBatch) and self.batch.owner(int(self.slots(key)[0])).agents > 1
         return MassAssignment.KIND if mass else Assignment.KIND
 
     def assignment(self, key: str, slots: Indices | range | None = None) -> bytes:
-        """Return what a participant is asked (:func:`referee.collection.order.assign`), in canonical JSON.
+        """Return a participant's assignment (:func:`referee.collection.order.assign`) in canonical JSON.
 
-        ``slots`` are those of its agents, if they are known already.
+        ``slots`` are those of its agents, where the caller knows them already.
         """
         slots = self.slots(key) if slots is None else slots
         if len(slots) == 1 and self.batch.roster.alone(self.batch.position(int(slots[0]))):
@@ -227,7 +227,7 @@ class Asked:
         return found
 
     def fingerprint(self, key: str, slots: Indices | range | None = None) -> str:
-        """Return the digest of what a participant is asked; parameters are those of :meth:`assignment`."""
+        """Return the digest of a participant's assignment; the parameters are those of :meth:`assignment`."""
         if key not in self._digests:
             payload = self.assignment(key, slots)
             return self._digests.get(key) or hashlib.sha256(payload).hexdigest()
@@ -235,7 +235,7 @@ class Asked:
 
     @cached_property
     def _individual(self) -> bytes:
-        """The beginning of what every individual is asked; what differs is its slot, which comes last."""
+        """The common prefix of all individuals' assignments, which differ only in the slot at their end."""
         first_index = pack_index(0)
         asked = Assignment(
             run=self.run,
@@ -253,16 +253,16 @@ class Asked:
 
 
 class Sent(NamedTuple):
-    """A report as it came: a signed message, and the packed answers of a hosted population (None: an individual)."""
+    """A report as received: a signed message, and the packed answers of a hosted population (None: an individual)."""
 
     signed: AnySigned
     body: bytes | None = None
 
 
 def claims(sent: Sequence[Sent | TandemError]) -> list[Claim | TandemError]:
-    """Return what each report claims that its participant has signed; else why it is none, which may be known already.
+    """Return the claim of each report that its participant has signed; for others the problem, if not given already.
 
-    Nothing is looked up for that, so it may be done while other reports are stored.
+    This reads no shared state, so it can run while other reports are stored.
     """
     found: list[Claim | TandemError] = []
     for each in sent:
@@ -279,7 +279,7 @@ def claims(sent: Sequence[Sent | TandemError]) -> list[Claim | TandemError]:
 
 
 def verified_payload(signed: AnySigned, kind: str) -> bytes:
-    """Return the canonical JSON of a message that is of a kind and signed by its key; else Forged."""
+    """Return the canonical JSON of a message; Forged if it is not of the kind, or not signed by its key."""
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     try:
@@ -294,7 +294,7 @@ def verified_payload(signed: AnySigned, kind: str) -> bytes:
 def receipts(
     referee: Identity, claimed: Sequence[Claim | TandemError], problems: Sequence[TandemError | None], now: int
 ) -> list[bytes | TandemError]:
-    """Return the receipt of each report that was stored, signed, in JSON; of the others the problem."""
+    """Return for each report its signed receipt in JSON if it was stored, else the problem."""
     found: list[bytes | TandemError] = []
     for claim, problem in zip(claimed, problems, strict=True):
         if problem is not None or isinstance(claim, TandemError):

@@ -1,13 +1,13 @@
-"""The committed random order of agents, and whom each question goes to.
+"""The committed random order of agents, and which agents each question asks.
 
 The order is a keyed permutation of 0..size-1 that needs no memory: a balanced Feistel network over the smallest even
 number of bits that covers ``size``, with cycle walking; eight rounds of a 64-bit mixer keyed from SHA-256 of the seed.
-The referee publishes SHA-256(seed) before any agent answers and the seed when the run ends, so that nobody can pick a
-batch by its answers, and everybody can check that nobody did.
+The referee publishes SHA-256(seed) before any agent answers, and the seed when the run ends. So no party can choose a
+batch by its answers, and any party can verify that this did not happen.
 
-More agents than a list is made for are a mask over everybody's numbers, an eighth of a byte an agent, where a list
-takes eight. Their slots are in the order of their numbers, so that a host's are one range, of which only the beginning
-has to be said. Therefore such a question must ask every slot the same
+If a question asks more agents than a list is made for, a mask over all agents' numbers represents them: an eighth of a
+byte for each agent, where a list takes eight bytes. Their slots are in the order of their numbers, so a host's slots
+are one range, of which only the start has to be sent. Therefore such a question must ask every slot the same
 (:attr:`common.local.queries.query.Query.alike`).
 """
 
@@ -88,7 +88,7 @@ class _Network:
 
 
 class Order:
-    """A permutation of ``size`` agents, 1..2^32; ValueError if it is another, or the seed is none of so many agents.
+    """A permutation of ``size`` agents, 1..2^32; ValueError if the size is outside, or the seed does not fit it.
 
     Any string without "/" and ":" is a seed of one layer.
     """
@@ -128,15 +128,15 @@ def simulated(seed: int) -> str:
 
 
 def commitment(seed: str) -> str:
-    """Return SHA-256 of the seed, hex: what is published before the order is used."""
+    """Return the commitment to a seed, published before the order is used: SHA-256 of its label and the seed, hex."""
     return hashlib.sha256(f"tandem order {seed}".encode()).hexdigest()
 
 
 def public_randomness(scenario: dict[str, Any], order: Iterable[OrderCommitment]) -> int:
-    """Return public randomness of a run, below 2^60: from its scenario and the commitments to the agents' order.
+    """Return public randomness of a run, below 2^60, from its scenario and the commitments to the agents' order.
 
-    Fixed before anybody answers; where people are real the seeds committed to are secret random ones, so nobody knows
-    it before the agents are enrolled. The privacy of no party rests on it.
+    It is fixed before any agent answers. With real people the committed seeds are secret and random, so no party knows
+    it before the agents are enrolled. No party's privacy depends on it.
     """
     agreed = [scenario, [promised.wire() for promised in order]]
     return int(canonical.digest(agreed)[:15], 16)
@@ -149,16 +149,16 @@ def _mix(values: Words) -> Words:
 
 
 _MANY, _PART, _PIECE = 1 << 12, 1 << 10, 1 << 18
-"""Agents of an order that are worth a compiled loop, how many of them it works on at a time, in the cache, and how many
-one core works out while others are at the next ones."""
+"""Agents of an order from which the compiled loop is used, agents that it processes at a time, within the cache, and
+agents in one core's share of the work."""
 
 
 @njit
 def _permuted(values: Words, keys: Words, half: np.uint64, size: int, found: Words) -> None:
-    """Do what :meth:`_Network._walk` does with ``_permute``, a part after the other; inner loops are vectorized."""
+    """Do what :meth:`_Network._walk` does with ``_permute``, one part at a time; inner loops are vectorized."""
     mask = (np.uint64(1) << half) - np.uint64(1)
     lefts, rights = np.empty(_PART, dtype=np.uint64), np.empty(_PART, dtype=np.uint64)
-    places = np.empty(_PART, dtype=np.uint32)  # of those in a part that are still to be permuted
+    places = np.empty(_PART, dtype=np.uint32)  # indices of the part's values that are still outside the range
     for first in range(0, len(values), _PART):
         out = found[first : first + _PART]
         out[:] = values[first : first + _PART]
@@ -186,14 +186,14 @@ _LAYER = re.compile(r"(?:([0-9]{1,10}):)?([^/:]*)", re.DOTALL)
 
 
 class Layer(NamedTuple):
-    """Positions ``start`` and later are permuted with ``key``: a secret, and the share of a curator."""
+    """One layer of a seed: positions from ``start`` on are permuted with ``key``, a secret with a curator's share."""
 
     start: int
     key: str
 
 
 def read_layers(seed: str) -> list[Layer]:
-    """Return the layers of a seed, which ascend from 0; ValueError if it is none."""
+    """Return the layers of a seed, whose starts ascend from 0; ValueError if it is no seed."""
     layers = []
     for number, text in enumerate(seed.split("/")):
         found = _LAYER.fullmatch(text)
@@ -211,15 +211,15 @@ def write_layers(layers: list[Layer]) -> str:
 
 
 def add_layer(seed: str, start: int, secret: str) -> str:
-    """Return a seed with a layer on top for whoever is at position ``start`` or later.
+    """Return a seed with a further layer for the agents at position ``start`` and later.
 
-    Nobody there was asked: a layer that begins there, or later, was used for nobody and is left out.
+    No agent there was asked, so a layer that starts there, or later, was never used and is left out.
     """
     return write_layers([*(layer for layer in read_layers(seed) if layer.start < start), Layer(start, secret)])
 
 
 def join_share(seed: str, share: str | None) -> str:
-    """Return a seed whose newest layer is made of a curator's share, too; the same seed without one."""
+    """Return a seed whose newest layer includes a curator's share; without a share, the same seed."""
     return seed if share is None else f"{seed}+{share}"
 
 
@@ -228,7 +228,7 @@ _MARKED = 1 << 20  # agents of an order that are put into a mask at a time
 
 @dataclass(frozen=True, eq=False)
 class MassBatch:
-    """Like :class:`Batch`, of agents in the order of their numbers: ``mask`` is over the numbers of all agents."""
+    """A :class:`Batch` with slots in the order of the agents' numbers; ``mask`` has a bit for each agent's number."""
 
     mask: Mask
     asked: int
@@ -266,7 +266,7 @@ class MassBatch:
         return self._slots_at(self.position(slot))
 
     def people(self, key: str) -> Mask:
-        """Return which of a participant's own agents are asked, as a mask over them."""
+        """Return which of a participant's own agents are asked, as a mask over its agents."""
         slots = self.slots(key)
         own = self.owner(slots[0]) if slots else self.roster.find(key)
         if own is None:
@@ -275,7 +275,7 @@ class MassBatch:
 
 
 def form_mass(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Roster) -> MassBatch:
-    """Work out the members of a question from its parts of the committed orders."""
+    """Return the agents of a question, as a mask, from its parts of the committed orders."""
     mask = np.zeros((roster.agents + 7) // 8, dtype=np.uint8)
     for part in parts:
         source = cohort(part.cohort)
@@ -283,7 +283,7 @@ def form_mass(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Ro
         order = Order(source.seed, size)
         if 2 * asked <= size:
             _mark(mask, source.first, order, part.start, part.stop, put=True)
-        else:  # whoever is not asked is fewer
+        else:  # fewer agents are left out than asked: mark those instead
             fill_mask(mask, source.first, source.first + size)
             _mark(mask, source.first, order, 0, part.start, put=False)
             _mark(mask, source.first, order, part.stop, size, put=False)
@@ -305,7 +305,7 @@ def _put(mask: Mask, agents: Indices, put: bool) -> None:
 
 
 def _ranks(mask: Mask, bounds: Indices) -> Indices:
-    """Return how many bits of a mask lie before each of some ascending bounds."""
+    """Return how many bits of a mask are set before each of some ascending bounds."""
     found = np.zeros(len(bounds), dtype=np.int64)
     before = 0
     for at in range(0, len(mask), PIECE):
@@ -331,9 +331,9 @@ def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
 def passed_over(run: str, order: Mapping[int, int], since: Iterable[StoredQuestion]) -> list[list[Any]]:
     """Return which agents of a run's orders other runs have asked since its last question, or since it began.
 
-    ``order`` has how many agents of each order were asked when it began, by the order's first agent; ``since`` are the
-    questions of all runs that were opened after its last one. Each part is run, question, order, and positions
-    from ... to (exclusive), by order and position.
+    ``order`` maps the first agent of each order to how many of its agents were asked when the run began; ``since`` are
+    the questions of all runs that were opened after the run's last one. Each part is [run, question, order, start,
+    stop], with positions start to stop (exclusive); parts are sorted by order and position.
     """
     found = [
         [question.run, question.question, part.cohort, part.start, part.stop]
@@ -349,7 +349,7 @@ def passed_over(run: str, order: Mapping[int, int], since: Iterable[StoredQuesti
 class Batch:
     """The agents of one question, in the order of their slots: ``members`` are their numbers, shape (asked,).
 
-    ``roster`` has everybody who is enrolled. Who comes later has no agent here.
+    ``roster`` holds all enrolled participants; those that enrol later have no agent in the batch.
     """
 
     members: Indices
@@ -357,9 +357,9 @@ class Batch:
 
     @cached_property
     def _owners(self) -> tuple[Indices, Indices, Indices]:
-        """The owner of each slot, slots sorted by owner, and where each owner's slots begin, and the last one's end."""
+        """The slots sorted by owner, and where each owner's slots begin; after the last, where they end."""
         firsts = self.roster.firsts
-        # Where everybody speaks for one person, that person's number is the place in the list.
+        # Where every participant has one agent, the agent's number is the participant's place in the roster.
         owner = np.searchsorted(firsts, self.members, side="right") - 1 if self.roster.hosts else self.members
         slots = np.argsort(owner, kind="stable")
         edges = np.zeros(len(firsts) + 1, dtype=np.int64)
@@ -367,7 +367,7 @@ class Batch:
         return owner, slots.astype(np.int64), edges
 
     def sort(self) -> None:
-        """Work out who owns which slots, which everything else here needs: once, before several threads ask."""
+        """Compute which participant owns which slots, once, before several threads need it."""
         _ = self._owners
 
     @property
@@ -402,7 +402,7 @@ class Batch:
         return slots[edges[owners[slot]] : edges[owners[slot] + 1]]
 
     def people(self, key: str) -> Indices:
-        """Return the participant's own indices (0-based) of its agents that are asked, in the order of their slots."""
+        """Return the indices, among a participant's own agents from 0, of those asked, in the order of their slots."""
         slots = self.slots(key)
         return self.members[slots] - (self.owner(int(slots[0])).first if len(slots) else 0)
 
@@ -411,7 +411,7 @@ AnyBatch = Batch | MassBatch
 
 
 def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Roster) -> AnyBatch:
-    """Work out the members of a question from its parts of the committed orders: too many to list as a mask."""
+    """Return the agents of a question from its parts of the committed orders, as a mask if too many to list."""
     if sum(part.stop - part.start for part in parts) > MAX_LISTED:
         return form_mass(parts, cohort, roster)
     pieces = [np.empty(0, dtype=np.int64)]
@@ -422,7 +422,7 @@ def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: R
 
 
 def assign(batch: AnyBatch, key: str, run: str, digest: str, number: int, query: Query) -> AnyAssignment:
-    """Return the one assignment that a participant gets for a question: live and in the audit the same."""
+    """Return the assignment of a participant for a question; the live run and the audit both use this function."""
     if isinstance(batch, MassBatch):
         people, slot = encode_mask(batch.people(key)), int(batch.slots(key)[0])
         return MassAssignment(run=run, digest=digest, question=number, query=query, people=people, slot=slot)

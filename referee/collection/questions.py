@@ -1,4 +1,4 @@
-"""The open questions of a referee in memory, and who has reported on each: a copy that follows the store."""
+"""The open questions of a referee, and who has reported on each: a copy in memory that follows the store."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from referee.collection.order import AnyBatch, form_batch
 from referee.store import RefereeStore
 from referee.tables import Cohort, StoredQuestion, Taken
 
-GATHER = 0.01  # seconds in which further reports may join the first, before they are counted
-REMEMBERED = 4  # closed questions that stay in memory beside those that are open: the last that were read
+GATHER = 0.01  # seconds for which further reports may join the first before they are counted together
+REMEMBERED = 4  # closed questions, the last ones read, that stay in memory beside the open ones
 
 
 class Agreed(NamedTuple):
@@ -35,10 +35,10 @@ class Agreed(NamedTuple):
 
 
 class OpenQuestions:
-    """What this process knows of questions and of reports on them; whoever changes that holds ``lock``.
+    """What this process knows of questions and of the reports on them; ``lock`` is held for every change.
 
     Attributes:
-        newest: The number of the newest report that is known.
+        newest: Number of the newest report that is known.
         open: Run and number of each question that takes answers, oldest first.
         on_question: Called when a question was opened.
     """
@@ -73,7 +73,7 @@ class OpenQuestions:
         self, question: StoredQuestion, cohorts: Mapping[int, Cohort], reports: Iterable[tuple[int, int]]
     ) -> OpenQuestion:
         if any(cohort.first + cohort.agents > self._registrar.roster.agents for cohort in cohorts.values()):
-            self._registrar.refresh()  # whoever was asked is in the list then
+            self._registrar.refresh()  # afterwards the roster has every participant that was asked
         asked = self._asked(question, cohorts)
         known = self._taking[question.run, question.question] = OpenQuestion(question, asked, reports)
         for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
@@ -81,9 +81,9 @@ class OpenQuestions:
         return known
 
     def known(self, run: str, number: int, key: str | None = None) -> OpenQuestion:
-        """Do the same; NotFound if there is none. PatternViolation if nobody is enrolled with the key that asks.
+        """Do the same; NotFound if there is no such question. PatternViolation if the requesting key is not enrolled.
 
-        Only who is enrolled makes a closed question be read again, with all reports on it: keys are made by anybody.
+        Anybody can make keys, so only an enrolled one may cause a closed question and all its reports to be reread.
         """
         if key is not None and (run, number) not in self._taking and not self._registrar.knows(key):
             raise not_asked(number)
@@ -101,7 +101,7 @@ class OpenQuestions:
         return Asked(question.run, digest, question.question, query, mechanism.answer_kind(query.domain), form)
 
     def agreed(self, run: str) -> Agreed:
-        """Return what a run's configuration has fixed for its agents; also right after a restart."""
+        """Return what a run's configuration has fixed for its agents; read from the store if it is not in memory."""
         if run not in self._runs:
             wire = self._store.run(run).configuration
             if wire is None:
@@ -112,19 +112,19 @@ class OpenQuestions:
         return self._runs[run]
 
     def refresh(self) -> None:
-        """Learn what other processes have stored: questions that were opened or closed, and reports."""
+        """Read what other processes have stored: questions opened or closed, and reports."""
         with self.lock:
             questions = self._store.open_questions()
             self.learn(self._store.taken(self.newest), questions.keys())
             fresh = [place for place in questions.values() if place not in self.open]
             for run, number in fresh:
-                self.find(run, number)  # before anybody asks for it
+                self.find(run, number)  # load it before an agent polls for it
             self.open = list(questions.values())
         if fresh:
             self.on_question()
 
     def learn(self, taken: Sequence[Taken], still_open: AbstractSet[int]) -> None:
-        """Take over which reports were stored by others, and which questions still take any."""
+        """Update which reports others have stored, and which questions are still open."""
         takings = {taking.question.key: taking for taking in self._taking.values()}
         for report in taken:
             self.newest = report.number
@@ -136,11 +136,11 @@ class OpenQuestions:
             self.announce()
 
     def open_new(self, question: StoredQuestion, entry: SignedEntry, cohorts: Mapping[int, Cohort]) -> None:
-        """Store a question with its transcript entry, and put it to its agents, if it has any.
+        """Store a question with its transcript entry, and offer it to its agents, if it has any.
 
-        ``cohorts`` are those of its agents, by their first ones.
+        ``cohorts`` maps the first agent of each of its cohorts to the cohort.
         """
-        with self.lock:  # nobody learns meanwhile of reports that other processes have stored on it
+        with self.lock:  # no thread reads reports of other processes on it meanwhile
             key = self._store.open_question(question, entry)
             if not question.asked:
                 return
@@ -163,13 +163,13 @@ class OpenQuestions:
             self._arrived.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Sleep until reports arrive that this thread has not waited for yet, at most that long."""
+        """Sleep until reports arrive that this thread has not yet seen; at most ``seconds``, and at most one second."""
         seen = getattr(self._heard, "news", 0)
         with self._arrived:
-            # What came between the caller's last look and this is no reason to sleep.
+            # If reports came since the caller's last check, do not sleep.
             if self._arrived.wait_for(lambda: self._news != seen, min(seconds, 1.0)):
-                # Very many individuals report one by one: look at them together, not at all of them for each; the last
-                # one of a question keeps nobody waiting.
+                # Individuals report one by one: gather several, rather than have the caller check after each one. Once
+                # a question is complete, return at once.
                 self._arrived.wait_for(self._complete, GATHER)
             self._heard.news = self._news
 
@@ -178,11 +178,11 @@ class OpenQuestions:
 
 
 class OpenQuestion:
-    """Who has reported on one question: eight bytes for everybody who was enrolled when it was asked.
+    """Who has reported on one question; takes eight bytes for each participant in the roster.
 
-    ``reports`` are slot and number in the store of each report that was taken before; ``heard`` is for how many agents
-    somebody has reported or declined; ``declined`` is who will not answer, by the place in the roster: why, and for how
-    many agents.
+    ``reports`` are the slot, and the number in the store, of each report taken before. ``heard`` counts the agents for
+    which a participant has reported or declined. ``declined`` maps the place in the roster of a participant that
+    declined to its reason and its number of agents.
     """
 
     def __init__(self, question: StoredQuestion, asked: Asked, reports: Iterable[tuple[int, int]]) -> None:
@@ -201,7 +201,7 @@ class OpenQuestion:
         return self.heard >= self.question.asked
 
     def enter(self, slot: int, number: int) -> None:
-        """Note that the participant to whom a slot belongs has reported, and where its report is; once counts."""
+        """Record the report of the participant that owns a slot, by its number in the store; only the first counts."""
         batch = self.asked.batch
         position = batch.position(slot)
         if not self._numbers[position]:
@@ -210,7 +210,7 @@ class OpenQuestion:
                 self.heard += len(batch.slots_from(slot))
 
     def decline(self, position: int, reason: str, agents: int) -> None:
-        """Note that a participant will not answer for its agents; what it has reported stays."""
+        """Record that a participant declines for its agents; has no effect after a report of it."""
         if not self.number(position) and position not in self.declined:
             self.declined[position] = reason, agents
             self.heard += agents

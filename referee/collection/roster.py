@@ -1,4 +1,4 @@
-"""Everybody who is enrolled, in memory, and how often so many participants poll."""
+"""All enrolled participants, in memory, and how often they poll, by their number."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from common.net.messages import MAX_AGENTS
 from referee.tables import Participant
 
 _ENTRY = struct.Struct("<32sQ")
-_BLOCK = 256  # participants in one leaf of the tree over all of them: a proof that somebody is listed holds one leaf
+_BLOCK = 256  # participants in one leaf of the Merkle tree over all; a proof that one is listed holds one leaf
 
 
 class Roster:
     """Participants in the order of their agents' numbers; 150 to 200 bytes for each.
 
-    An individual that was asked may be entered again, and has a further place in the list then: a run asks at one of
-    them at most, the newest. ValueError says that a host is listed twice, or numbers are left out or given twice.
+    An individual that was asked may be entered again, and then has a further place in the list; a run asks it at one
+    place at most, the newest. ValueError if a host is listed twice, or numbers are left out or given twice.
     """
 
     def __init__(self, participants: Iterable[Participant] = ()) -> None:
         self._positions: dict[bytes, int] = {}  # the newest place of each
-        self._earlier: dict[int, int] = {}  # the place before a further one
+        self._earlier: dict[int, int] = {}  # a further place of an individual -> its place before that
         self._keys: list[bytes] = []
-        self._firsts = np.zeros(1024, dtype=np.int64)  # and, behind the last one, the number after all agents
+        self._firsts = np.zeros(1024, dtype=np.int64)  # each one's first agent; after the last, the number of agents
         self.hosts = 0
         self.extend(participants)
 
@@ -47,15 +47,15 @@ class Roster:
 
     @property
     def individuals(self) -> int:
-        """How many participants speak for one person, each counted once."""
+        """The number of participants with one agent, each counted once."""
         return len(self) - self.hosts - len(self._earlier)
 
     def people_before(self, position: int) -> int:
-        """Return for how many people the first so many places are: a further place is for nobody new."""
+        """Return the number of people at the first ``position`` places; a further place of an individual adds none."""
         return self.before(position) - sum(place < position for place in self._earlier)
 
     def before(self, position: int) -> int:
-        """Return the number of agents of the first so many participants; others may be entered at the same time."""
+        """Return the number of agents at the first ``position`` places; other threads may add places meanwhile."""
         return int(self._firsts[position])
 
     def extend(self, participants: Iterable[Participant]) -> None:
@@ -89,7 +89,7 @@ class Roster:
             place = self._earlier.get(place)
 
     def people(self) -> tuple[Indices, Indices]:
-        """Return the places of those who have several, and the first place of each: the same for one person."""
+        """Return all places of individuals that have several, and for each place the first place of that individual."""
         first: dict[int, int] = {}
         for place in sorted(self._earlier):
             before = self._earlier[place]
@@ -108,7 +108,7 @@ class Roster:
         return Participant(self._key(position).hex(), first, self.before(position + 1) - first)
 
     def alone(self, position: int | None) -> bool:
-        """Tell whether the participant at a place in the list has one agent; nobody has none."""
+        """Return whether the participant at a place in the list has one agent; False for None."""
         return position is not None and bool(self._firsts[position + 1] - self._firsts[position] == 1)
 
     def speaks_for(self) -> Indices:
@@ -136,14 +136,14 @@ class Roster:
 
 
 class ListedRoster(Roster):
-    """Participants of a file, to whom nobody is added: 56 bytes for each.
+    """A roster read from a file, to which no participant is added: 56 bytes for each.
 
     ``listed`` has shape (n, 40): as :meth:`Roster.encode` writes each.
     """
 
     def __init__(self, listed: Bits) -> None:
         agents = np.ascontiguousarray(listed[:, -8:]).view("<u8").ravel()
-        wrong = agents[(agents < 1) | (agents > MAX_AGENTS)]  # without these the sum of all fits into 64 bits
+        wrong = agents[(agents < 1) | (agents > MAX_AGENTS)]  # without these the sum fits into 64 bits
         if len(wrong):
             raise ValueError(f"no participant has {wrong[0]} agents")
         self._listed = np.ascontiguousarray(listed[:, :-8])
@@ -155,7 +155,7 @@ class ListedRoster(Roster):
         again = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
         if (agents[self._order[again]] > 1).any() or (agents[self._order[again + 1]] > 1).any():
             raise ValueError("a host is listed twice")
-        # Of one key the places are ascending, as the sort is stable.
+        # The places of one key ascend, because the sort is stable.
         self._earlier = dict(zip(self._order[again + 1].tolist(), self._order[again].tolist(), strict=True))
         self._words = ordered[:, 0].copy()
 
@@ -168,7 +168,7 @@ class ListedRoster(Roster):
     def position(self, key: str) -> int | None:
         wanted = bytes.fromhex(key)
         word = np.uint64(int.from_bytes(wanted[:8], "big"))
-        # Many keys that begin alike can be made, and are then compared as a whole.
+        # An attacker can make many keys with the same prefix; those are compared in full.
         alike = slice(self._words.searchsorted(word), self._words.searchsorted(word, "right"))
         places: list[int] = self._order[alike].tolist()
         at = bisect_right(places, wanted, key=self._key) - 1
@@ -185,32 +185,32 @@ def participants_root(raw: bytes) -> str:
 
 
 HELD = 1000
-"""Polls that are held at the same time: everybody's where no more are enrolled, else those of hosts.
+"""Polls held at the same time: those of all participants where no more are enrolled, else those of hosts.
 
-Others are answered at once, with a time to come again.
+Other polls are answered at once, with the time after which to poll again.
 """
-POLLS = 500.0  # polls a second, about, that those who are not held are asked to share
-LONGEST = 600.0  # seconds to come again after, at most
+POLLS = 500.0  # approximate rate, in polls per second, of all participants whose polls are not held
+LONGEST = 600.0  # longest pause before the next poll, in seconds
 
 
 def may_hold(roster: Roster, key: str) -> bool:
-    """Tell whether a participant's poll may be held, and it may ask again at once."""
+    """Return whether a participant's poll may be held, so that it may poll again at once."""
     return len(roster) <= HELD or not roster.alone(roster.position(key))
 
 
 def longest_pause(participants: int) -> float:
-    """Return after how many seconds anybody of so many participants has asked again; 0 where all are held.
+    """Return the seconds within which each of so many participants polls again; 0 where all polls are held.
 
-    A question that was closed earlier would count individuals as silent who were told to come later.
+    If a question closed earlier, individuals that were asked to poll later would count as not answering.
     """
     return 0.0 if participants <= HELD else min(LONGEST, participants / POLLS)
 
 
 def usual_pause(participants: int) -> float:
-    """Return after how many seconds, on average, an individual is asked to come again where so many are enrolled."""
+    """Return the average pause, in seconds, before an individual's next poll where so many are enrolled."""
     return 0.75 * min(LONGEST, participants / POLLS)
 
 
 def random_pause(participants: int) -> float:
-    """Return after how many seconds an individual is asked to come again: at random, so that they spread."""
+    """Return a random pause, in seconds, before an individual's next poll, so that polls spread."""
     return usual_pause(participants) * random.uniform(2 / 3, 4 / 3)
