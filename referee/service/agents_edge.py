@@ -1,4 +1,4 @@
-"""What agents send by the million, on the fast path: enrolments, polls and individual reports, worked on in groups."""
+"""The fast path for the requests that agents send by the million: enrolments, polls and reports, handled in groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_BATCH = 2 << 20  # bytes of a batch of individual reports
 
 
 class AgentsEdge:
-    """The agents' requests to a referee."""
+    """Handles the agents' requests to a referee."""
 
     def __init__(self, referee: Referee) -> None:
         self._referee = referee
@@ -42,7 +42,7 @@ class AgentsEdge:
         return _json(await self._enrol((_read(call.body, messages.Enrolment.KIND), call.token)))
 
     async def poll(self, call: Call) -> Reply:
-        """Answer a poll: with a question, or after some seconds without."""
+        """Answer a poll with a question, or without one after some seconds."""
         self._poll.check_room()
         signed = _read(call.body, messages.Poll.KIND)
         news = self._listen()
@@ -93,7 +93,7 @@ class AgentsEdge:
         return _json(await self._report(Sent(_read(call.body, messages.Report.KIND, call.tail))))
 
     def _listen(self) -> asyncio.Event:
-        """Return what is set when the next question is opened: one event for all polls that wait for it."""
+        """Return the event that is set when the next question is opened; all waiting polls share it."""
         if self._news is None:
             loop = asyncio.get_running_loop()
             self._news = asyncio.Event()

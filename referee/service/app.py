@@ -76,7 +76,7 @@ class RefereeInfo(Value):
 
 
 class RunRequest(Value):
-    """A request to run a resolved scenario; the same again returns the run as it stands."""
+    """A request to run a resolved scenario; repeating it returns the run in its current state."""
 
     scenario: dict[str, Any]
     seed: int | None = Field(default=None, ge=0, lt=1 << 63)
@@ -143,9 +143,9 @@ class RunLine(Value):
 def referee_app(
     referee: Referee, runner: Runner, beside: Iterable[Supervised] = (), origins: Sequence[str] = ()
 ) -> Service:
-    """Return the service of a referee; further threads that work ``beside`` it are watched as well.
+    """Return the service of a referee; further threads ``beside`` it are monitored as well.
 
-    Pages of these ``origins`` may ask what an individual's agent asks.
+    Web pages of these ``origins`` may send the requests of an individual's agent.
     """
     agents = AgentsEdge(referee)
     gateway = Gateway(referee.identity, FOR_AGENTS)
@@ -211,7 +211,7 @@ def _report_id(report_id: ReportId) -> None:
 
 
 def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
-    """Describe what agents, hosts and relays ask, which the edge answers."""
+    """Describe the requests of agents, hosts and relays, which the edge answers."""
     add = partial(add_handled, app)
     receipt: dict[str, Any] = {"response_model": Signed, "dependencies": [Depends(_report_id)]}
     token = {"dependencies": [Depends(bearer_token)]}
@@ -386,7 +386,7 @@ def of_referee(referee: Referee) -> list[Family]:
 
 
 def of_groups(groups: Sequence[Grouped[Any]]) -> list[Family]:
-    """Return the metrics of what is worked on in groups: reports are committed so, each group in one transaction."""
+    """Return the metrics of work done in groups; reports are committed so, each group in one transaction."""
     seconds = [sample for group in groups for sample in group.seconds.samples()]
     sizes = [sample for group in groups for sample in group.sizes.samples()]
     waiting = {group.name: float(group.waiting) for group in groups}
@@ -423,8 +423,8 @@ TAKING_OVER = 3.0
 def checks(referee: Referee, runner: Runner) -> dict[str, Check]:
     """Return the checks of a referee's process.
 
-    Only a process that drives, or would, needs a driver: one that takes requests alone (``--role ingest``) keeps what
-    agents report until somebody drives again, so that taking it out of service would lose answers.
+    Only a process that drives runs, or would, needs a driver. A process that only takes requests (``--role ingest``)
+    stores the agents' reports until a process drives again, so taking it out of service would lose answers.
     """
     began = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""The referee: enrols agents, takes their reports, creates runs and has them carried out."""
+"""The referee: enrols agents, takes their reports, and creates and executes runs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RefereeSettings:
     Attributes:
         database: SQLAlchemy URL; by default a SQLite file in the state directory.
         key: File of the signing key, which all processes on one database share; by default in the state directory.
-        lease: Seconds after which another process may drive the runs, if this one has driven them and has not renewed.
+        lease: Seconds without renewal after which another process may drive the runs that this one drives.
         curator_patience: Seconds for which a run waits for one answer of its curator.
     """
 
@@ -65,17 +65,17 @@ DEFAULTS = RefereeSettings()
 
 
 class Referee:
-    """One referee. Whoever names a run that it does not know gets ``NotFound``.
+    """One referee; its methods raise ``NotFound`` for the name of an unknown run.
 
-    BadInput if another process works on the state directory, or the database cannot be opened or is another referee's.
+    BadInput if another process uses the state directory, or the database cannot be opened or is another referee's.
 
     Args:
         wait: How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work
             here.
-        clock: What deadlines are read from, in seconds.
-        witnesses: Who keeps checkpoints of the runs' transcripts.
-        beacon: Whether the words of these witnesses take part in the orders in which runs ask agents.
-        issuers: Who must vouch for everybody that enrols; by default nobody need.
+        clock: The clock for deadlines, in seconds.
+        witnesses: The witnesses that keep checkpoints of the runs' transcripts.
+        beacon: Whether the signatures of these witnesses enter the orders in which runs ask agents.
+        issuers: The issuers, one of which must vouch for each participant that enrols; by default none need.
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class Referee:
         _or_raise(self.collection.decline([signed])[0])
 
     def accept(self, sent: Sequence[Sent | TandemError]) -> list[bytes | TandemError]:
-        """Take reports; return for each the receipt, signed, in JSON, or why it is not acceptable, or is none."""
+        """Take reports; return for each the signed receipt in JSON, or why it is not acceptable or no report."""
         return self.take(claims(sent))
 
     def take(self, claimed: Sequence[Claim | TandemError]) -> list[bytes | TandemError]:
-        """Take reports whose signatures were checked; return for each the receipt, signed, or why there is none."""
+        """Take reports whose signatures were verified; return for each the signed receipt, or why there is none."""
         problems = self.collection.accept(claimed)
         return receipts(self.identity, claimed, problems, int(time.time()))
 
@@ -151,10 +151,10 @@ class Referee:
         return self.proofs.prove(request)
 
     def create(self, run: str, tree: Any, seed: int | None) -> StoredRun:
-        """Create a run of a resolved scenario; the same request again returns it as it stands.
+        """Create a run of a resolved scenario; the same request again returns the run in its current state.
 
-        BadScenario or BadInput if the scenario is not valid, or a value is still at ``plan``. Conflict if the name is
-        taken by another request.
+        BadScenario or BadInput if the scenario is not valid, or a value is still ``plan``. Conflict if another request
+        has used the name.
         """
         chosen = parse_resolved(canonical.decode(canonical.encode(tree)))
         accepted(chosen)
@@ -171,7 +171,7 @@ class Referee:
         return self.identity.sign(messages.Configuration.KIND, wire)
 
     def participants(self, run: str) -> bytes:
-        """Return everybody who was enrolled when a run began (:meth:`referee.collection.roster.Roster.encode`)."""
+        """Return the participants enrolled when a run began (:meth:`referee.collection.roster.Roster.encode`)."""
         self.store.run(run)
         first = self.store.first_entry(run)
         count = 0 if first is None else int(first.body["participants"]["count"])
@@ -180,7 +180,7 @@ class Referee:
         return self.registrar.roster.encode(count)
 
     def vouchers(self, run: str) -> Iterator[bytes]:
-        """Yield, in pieces, what was shown of issuers by those who were enrolled when a run began."""
+        """Yield, in pieces, the vouchers of the participants that were enrolled when a run began."""
         self.store.run(run)
         first = self.store.first_entry(run)
         agents = 0 if first is None or "vouchers" not in first.body else int(first.body["participants"]["agents"])
@@ -191,7 +191,7 @@ class Referee:
         return self.store.checkpoints(run, after, most)
 
     def catch_up(self) -> None:
-        """Have the ends of runs witnessed that no witness could be told of when they ended."""
+        """Have witnesses keep the final checkpoints of runs that could not be sent when the runs ended."""
         cost: dict[str, float] = {}
         for run in filter(self.checkpoints.owed, self.store.ended()):
             configuration = messages.Configuration.parse(self.store.run(run).configuration)
@@ -201,20 +201,21 @@ class Referee:
         return self._notes.get(run, [])
 
     def test(self, run: str) -> dict[str, float] | None:
-        """Return how far the test of a run's round is; None where none is under way, or another process drives."""
+        """Return the progress of the test of a run's round; None if none is under way, or another process drives."""
         return self._tests.get(run)
 
     def drive(self) -> bool:
-        """Become the one process of this referee that drives its runs, if no other is; return whether this one is.
+        """Become the process of this referee that drives its runs, if no other does; return whether this one drives.
 
-        The first time it takes up at once what the process before it left, which has ended: the directory was free.
+        The first call need not wait for the previous lease to expire: the state directory was free, so its process
+        has ended.
         """
         drives = self.store.take_lease(self._name, self.lease, again=not self._began)
         self._began = True
         return drives
 
     def lacking(self, state: StoredRun) -> str | None:
-        """Say, also among the run's notes, which agents it waits for before it can begin; None if it need not."""
+        """Return, and add to the run's notes, which agents it waits for before it can begin; None if for none."""
         found = self._execution(state).lacking()
         notes = self._notes.setdefault(state.run, [])
         if found is not None and (not notes or notes[-1].text != found):
@@ -223,10 +224,10 @@ class Referee:
         return found
 
     def claimed(self, state: StoredRun) -> str | None:
-        """Say which runs under way may still ask agents that a run wants before it can begin; None if it need not wait.
+        """Return which runs under way may still ask agents that a new run needs; None if it need not wait for them.
 
-        A run that has begun may ask as many as its scenario wants. Another one begins beside it only if it finds as
-        many as it wants among the others: else both might end without their answers.
+        A run that has begun may ask as many agents as its scenario wants. A further run begins only if enough agents
+        remain for it beside those; otherwise both might end without their answers.
         """
         if state.configuration is not None:
             return None
@@ -237,15 +238,15 @@ class Referee:
         return ", ".join(f"{run} ({claim:,} agents)" for run, claim in claims.items() if claim)
 
     def cancel(self, run: str) -> None:
-        """End a run as ``cancelled``: one that has not begun at its turn, a running one between two of its messages.
+        """End a run as ``cancelled``: at its turn if it has not begun, else between two of its messages.
 
-        What was released stays released, what was spent stays spent; a run that has ended stays as it is.
+        Releases stay released and spent budget stays spent; a run that has ended stays as it is.
         """
         self.store.run(run)
         self.store.cancel(run)
 
     def verdict(self, run: StoredRun) -> str:
-        """Say what a run that has ended has shown, as its report does; empty before."""
+        """Return the verdict on a run that has ended, as in its report; empty before."""
         if run.result is None:
             return ""
         if run.run not in self._verdicts:
@@ -262,9 +263,9 @@ class Referee:
         }
 
     def waits_for(self, run: StoredRun) -> str:
-        """Say for whom or what a run waits, and since when nothing is new, if that is known; empty once it has ended.
+        """Return what a run waits for, and since when it made no progress, if known; empty once it has ended.
 
-        What this process has seen counts: the time of its start after a restart.
+        Only progress that this process has seen counts.
         """
         if run.result is not None:
             return ""
@@ -292,10 +293,10 @@ class Referee:
         patience: float | None = None,
         wait: Callable[[float], None] | None = None,
     ) -> dict[str, Any]:
-        """Carry a run to its end, from wherever it stands; returns the result document.
+        """Execute a run to its end, from its current state; return the result document.
 
-        What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
-        Superseded if another process drives the runs, or began to while this one did: that one goes on.
+        An error ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
+        Superseded if another process drives the runs, or began to while this one did: the other one continues.
 
         Args:
             patience: Seconds to wait for agents before it begins; by default
@@ -335,7 +336,7 @@ class Referee:
         self._wait(seconds)
 
     def give_up(self, run: str, reason: str) -> dict[str, Any]:
-        """End a run as ``failed``, without answer, because of a fault of the referee itself."""
+        """End a run as ``failed``, without an answer, because of a fault of the referee itself."""
         return self._execution(self.store.run(run)).give_up(reason)
 
     def _execution(
@@ -353,17 +354,17 @@ def _or_raise(outcome: T | TandemError) -> T:
 
 
 def public(chosen: ResolvedScenario) -> dict[str, Any]:
-    """Return a scenario's public JSON: without the local path of anybody's data."""
+    """Return a scenario's public JSON, without the local paths of data."""
     return {**chosen.wire(), "data": None}
 
 
-_ONCE = 5.0  # seconds for a message that a run does not wait for
+_ONCE = 5.0  # timeout in seconds of a message that a run does not wait for
 
 
 class CuratorClient(Client):
     """:class:`referee.runs.curator.CuratorPort` over HTTP.
 
-    ``identity``, the referee's, announces each request, so that the curator reads more than 4 KiB of its body.
+    ``identity``, the referee's, signs an announcement of each request: without it the curator reads 4 KiB of a body.
     """
 
     party = "curator"
@@ -373,14 +374,14 @@ class CuratorClient(Client):
     identity: Identity | None = None
 
     def bind(self) -> None:
-        """Raise ``PeerUntrusted`` if TLS does not show that it is the curator, before a run waits for it."""
+        """Raise ``PeerUntrusted``, before a run waits, if TLS does not authenticate the peer as the curator."""
         if self.url.startswith("https://"):
             try:
                 self.request("GET", "/v1/health", patience=0.0, timeout=_ONCE)
             except PeerUntrusted:
                 raise
             except PeerUnavailable:
-                pass  # the run that asks it waits for it
+                pass  # a run that needs the curator waits for it
 
     def open_run(self, signed: Signed) -> Signed:
         return self._put(f"/v1/runs/{signed.message['run']}", signed)
@@ -389,12 +390,12 @@ class CuratorClient(Client):
         return self._put(f"/v1/runs/{signed.message['run']}/share", signed)
 
     def perform(self, signed: Signed) -> Signed:
-        """Send an operation, get its release (asks again while the curator is still at it)."""
+        """Send an operation and return its release; retry while the curator is still computing it."""
         run, operation_id = signed.message["run"], signed.message["operation_id"]
         return self._put(f"/v1/runs/{run}/operations/{operation_id}", signed)
 
     def acknowledge(self, signed: Signed) -> None:
-        """Send what the referee has received; a curator that is away is not asked for long."""
+        """Acknowledge what the referee has received, with a short timeout if the curator cannot be reached."""
         path = f"/v1/runs/{signed.message['run']}/acknowledgement"
         body = signed.raw()
         self.request("PUT", path, patience=_ONCE, timeout=_ONCE, content=body, headers=self._announced(path, body))

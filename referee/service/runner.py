@@ -1,10 +1,10 @@
-"""Carries out runs, each in a thread of its own that works in turns; takes up what a crash cut off.
+"""Execute runs, each in its own thread, one at a time; resume runs that a crash interrupted.
 
-One run works at a time. A run gives up its turn while it waits for agents, so that it keeps nobody from going on; what
-it has written before is on disk, and what it reads after is as the others left it. So questions to agents, and
-operations of the curator, are asked one after the other, in an order that the transcripts tell.
+A run gives up its turn while it waits for agents, so that other runs can go on. What it wrote before is on disk by
+then, and afterwards it reads the state as the others left it. So questions to agents and operations of the curator are
+sent one after the other, in an order that the transcripts show.
 
-Of all processes on one database one does so: the one with the lease.
+Of all processes on one database only the one that holds the lease executes runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from referee.tables import StoredRun
 
 log = logging.getLogger("tandem.referee")
 
-PAUSE = 5.0  # seconds before the database is tried again when it could not be used
+PAUSE = 5.0  # seconds before a retry when the database could not be used
 LOOK = 0.5
 """Seconds after which to look for agents that a run waits for, other processes' runs, or a lease that has run out."""
 CATCH_UP = 10.0  # seconds between two attempts to have the ends of runs witnessed
@@ -69,7 +69,7 @@ class Runner:
         self._witnesses.start(self._catch_up)
 
     def stop(self) -> None:
-        """Begin nothing new, and let another process drive at once; what is under way here writes nothing more."""
+        """Begin nothing new, and release the lease so that another process can drive; runs here write nothing more."""
         self._stopping.set()
         with suppress(OSError, SQLAlchemyError):
             self._referee.store.release_lease()
@@ -85,7 +85,7 @@ class Runner:
 
     @property
     def started(self) -> bool:
-        """Whether this process drives the runs, or would if nobody else did."""
+        """Whether this process drives the runs, or would if no other did."""
         return self._thread is not None and self._thread.is_alive()
 
     def wake(self) -> None:
@@ -99,7 +99,7 @@ class Runner:
                 continue
             self._under_way = {run: thread for run, thread in self._under_way.items() if thread.is_alive()}
             if self._referee.store.fence is None and self._under_way:
-                # What began under a lease that is lost must end before another one is taken: it would pass for it.
+                # Runs that began under a lost lease must end before a new one is taken: they would write under it.
                 continue
             with self._noted():
                 if self._referee.drive():
@@ -107,7 +107,7 @@ class Runner:
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        """Note what is no fault of a run: it stays where it is, and is taken up when the lease or the disk is back."""
+        """Log errors that no run caused: runs stay as they are, and resume when the lease or the disk is back."""
         try:
             yield
         except Superseded:
@@ -118,7 +118,7 @@ class Runner:
 
     def _begin(self) -> None:
         runs = self._referee.store.unfinished()
-        # Which agents are left for the next run is known once the one before has its configuration.
+        # The agents left for the next run are known once the run before has its configuration.
         fresh = {run.run for run in runs if run.configuration is None and run.status != "cancelling"}
         settling = bool(fresh & self._under_way.keys())
         for run in runs:
@@ -129,14 +129,14 @@ class Runner:
                 waits = self._waits(run)
             except (Superseded, OSError, SQLAlchemyError):
                 raise
-            except Exception:  # noqa: BLE001 - the run meets it again in its own thread, and ends there
+            except Exception:  # noqa: BLE001 - the run raises it again in its own thread, and ends there
                 waits = False
             if not waits:
                 settling = settling or run.run in fresh
                 self._under_way[run.run] = self._runs.start(partial(self._carry, run.run), run.run)
 
     def _catch_up(self) -> None:
-        """Have ends of runs witnessed that could not be when the runs ended: no witness may hold up the driver."""
+        """Send final checkpoints that witnesses missed, in a thread of its own so that no witness delays the driver."""
         while not self._stopping.wait(LOOK):
             if self._referee.store.fence is None or time.monotonic() < max(self._again, self._caught_up + CATCH_UP):
                 continue
@@ -158,8 +158,8 @@ class Runner:
             except (Superseded, OSError, SQLAlchemyError):
                 raise
             except BaseException as error:
-                # A bug must not look like a result, and nobody may wait for ever: the run fails, the log says why.
-                # Where it cannot even fail, its thread is started again after a pause, and no other run waits for it.
+                # A bug must not look like a result, and no party may wait forever: the run fails, the log says why.
+                # If even that fails, its thread is started again after a pause, and no other run waits for it.
                 log.exception("run %s stopped", run)
                 self._referee.give_up(run, f"a fault of the referee itself ({type(error).__name__}); its log says more")
         self._wanted.set()
@@ -181,20 +181,20 @@ class Runner:
 
 
 def learn_words() -> None:
-    """Load everything that a scenario may name: a second or two, which the first run would wait for otherwise."""
+    """Load everything that a scenario may name; takes a second or two, which would otherwise delay the first run."""
     for words in (PROTOCOLS, PROBLEMS, DISTRIBUTIONS, SETTINGS, MECHANISMS, QUERIES, HYPOTHESES, OPERATIONS):
         try:
             words.names()
         except BadPlugin as error:
-            log.warning("%s", error.detail)  # whoever names it is told the same
+            log.warning("%s", error.detail)  # a scenario that names it gets the same message
 
 
-FOLLOW_PERIOD = 0.05  # seconds between two looks: so much later than the driver a process hands out a question
-FOLLOW_PAUSE = 2.0  # seconds before the database is tried again when it could not be used
+FOLLOW_PERIOD = 0.05  # seconds between two reads: the delay with which a process offers the driver's questions
+FOLLOW_PAUSE = 2.0  # seconds before a retry when the database could not be used
 
 
 class Follower:
-    """The thread by which a referee's process learns what others have written to the database."""
+    """The thread in which a referee's process reads what others have written to the database."""
 
     def __init__(self, referee: Referee) -> None:
         self._referee = referee

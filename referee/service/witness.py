@@ -1,7 +1,7 @@
 """A witness as a service: it keeps heads of curators' ledgers, and checkpoints of referees' runs, one file each.
 
-The files are append-only; a line of a run's is a checkpoint and the witness's word for it. Only whoever has its token
-makes it keep something. What it keeps of runs is for everybody to read.
+The files are append-only; each line of a run's file is a checkpoint with the witness's signed statement on it. Writing
+requires the witness's token. Anybody can read what it keeps of runs.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from common.net.tokens import same
 
 T = TypeVar("T")
 NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"  # what a head may be called
-HEADS = "heads.d"  # folder of all heads in a witness's state directory: itself no name of a head
+HEADS = "heads.d"  # folder of all heads in a witness's state directory; no head can have this name
 Name = Annotated[str, InPath(pattern=NAME)]
 RefereeKey = Annotated[str, InPath(pattern=KEY_PATTERN)]
 RunName = Annotated[str, InPath(pattern=RUN)]
 MAX_KEPT = 100  # checkpoints in one answer, at most
 Most = Annotated[int, Query(ge=1, le=MAX_KEPT)]
-FOR_PAGES = re.compile(rb"GET /v1/(?:witness|runs/[0-9a-f]{64}/[0-9a-zA-Z_-]{1,64})")  # of an allowed origin
+FOR_PAGES = re.compile(rb"GET /v1/(?:witness|runs/[0-9a-f]{64}/[0-9a-zA-Z_-]{1,64})")  # for allowed origins
 
 
 class WitnessInfo(Value):
@@ -48,9 +48,9 @@ class WitnessInfo(Value):
 
 
 def witness_app(folder: Path, token: str, origins: Sequence[str] = ()) -> Service:
-    """Return the service; the token admits who puts a head or asks for one, and who puts a checkpoint.
+    """Return the service; the token is required to put or get a head, and to put a checkpoint.
 
-    Pages of these ``origins`` may ask what it has seen of a run.
+    Web pages of these ``origins`` may read what it has seen of a run.
     """
     heads = folder / HEADS
     make_folder(heads, mode=0o700)
@@ -156,7 +156,7 @@ class WitnessLog:
             raise PermissionError(f"{place} cannot be written")
 
     def keep(self, signed: Signed) -> Signed:
-        """Keep a checkpoint, and return the witness's word for it; the same again gets the same word."""
+        """Keep a checkpoint and return the witness's signed statement; the same one again gets the same statement."""
         parsed = Checkpoint.parse(verify(signed, Checkpoint.KIND))
         path = self._path(signed.key, parsed.run)
         make_folder(path.parent, mode=0o700)
@@ -165,7 +165,7 @@ class WitnessLog:
             if last is not None:
                 known = Checkpoint.parse(last.checkpoint.message)
                 if known.model_copy(update={"time": parsed.time}) == parsed:
-                    os.fsync(file.fileno())  # who wrote it may have failed at that
+                    os.fsync(file.fileno())  # the fsync of its writer may have failed
                     return last.witnessed[0]
                 if parsed.entries <= known.entries or parsed.configuration != known.configuration:
                     raise RolledBack(
@@ -183,10 +183,10 @@ class WitnessLog:
         return [StoredCheckpoint.parse(canonical.decode(line)) for line in self.lines(signer, run)]
 
     def lines(self, referee: str, run: str, after: int = 0, most: int | None = None) -> list[bytes]:
-        """Return so many of a run's checkpoints after the first ones, oldest first; none of a run that is not known.
+        """Return at most ``most`` of a run's checkpoints after the first ``after``, oldest first; none if unknown.
 
-        Each is a :class:`~common.log.receipts.StoredCheckpoint` in JSON, as it is stored: any party may ask, so nothing
-        is parsed.
+        Each is a :class:`~common.log.receipts.StoredCheckpoint` in JSON as stored; nothing is parsed, because any party
+        may ask.
         """
         path = self._path(referee, run)
         if not path.exists():
@@ -196,7 +196,7 @@ class WitnessLog:
             return [line for line in islice(file, after, stop) if line.endswith(b"\n")]
 
     def runs(self, referee: str, after: str, most: int) -> list[RunSeen]:
-        """Return so many of the runs of a referee, those whose names come after one, by name."""
+        """Return at most ``most`` runs of a referee whose names come after ``after``, by name."""
         files = self._path(referee, "x").parent.glob("*.jsonl")
         names = sorted(name for path in files if (name := path.stem.partition("+")[0]) > after)
         found = []
@@ -221,7 +221,7 @@ class WitnessLog:
         return self._identity.sign(word.KIND, word.wire())
 
     def _last(self, file: IO[bytes], path: Path) -> tuple[int, StoredCheckpoint | None]:
-        """Return where the last whole line of a run's file ends, and what is in it; BrokenLedger if that is none."""
+        """Return where a run's file's last whole line ends, and its checkpoint; BrokenLedger if it is not valid."""
         line, end = last_line(file)
         if line is None:
             return end, None
