@@ -1,7 +1,7 @@
-"""Questions on a terminal: those of ``referee init``, and the one of ``referee run`` before it spends what people have.
+"""Questions on a terminal: those of ``referee init``, and the confirmation of ``referee run`` before it spends budgets.
 
-A wrong answer is asked for again, and ``<`` goes back. What a column is called says what it probably holds; no field is
-looked at.
+After a wrong answer the question is asked again, and ``<`` goes back. A column's name suggests what it holds; no field
+of a table is read for that.
 """
 
 import re
@@ -24,17 +24,17 @@ BACK = "<"
 
 
 class Ask(Protocol):
-    """Put a question to a person and return the answer, or the default; raises where there is neither."""
+    """Ask a person a question and return the answer, or the default; raise if there is neither."""
 
     def __call__(self, question: str, default: str | None = None) -> str: ...
 
 
 class _Again(Exception):
-    """Somebody goes back."""
+    """The user wants to go back."""
 
 
 class Wizard:
-    """Puts questions until each has an answer that is taken."""
+    """Asks questions until each has a valid answer."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -42,10 +42,10 @@ class Wizard:
         self._next = 0
 
     def through(self, questions: Callable[[Ask], _Found]) -> _Found:
-        """Return what a function makes of the answers to its questions, each put with the function it is given.
+        """Return the result of a function that asks questions with the :class:`Ask` that it is given.
 
-        It is called again after a wrong answer, and after ``<``; what was answered before is not asked again. A
-        BadScenario that comes before any answer is raised.
+        The function is called again after a wrong answer, and after ``<``; earlier questions keep their answers and are
+        not asked again. A BadScenario before the first answer is raised.
         """
         while True:
             self._next = 0
@@ -78,18 +78,18 @@ _KINDS = {"an id": _IDS, "a date": _DATES, "free text": _NAMES | _PROSE}
 
 
 def looks_like(column: str) -> str | None:
-    """Return what a column is by its name: ``an id``, ``a date``, ``free text``; None where its name says neither.
+    """Return what a column's name suggests that it holds: ``an id``, ``a date``, ``free text``; None if none of these.
 
-    The last word of the name decides: ``customer_id`` and ``createdAt``, but not ``idle`` or ``name_length``.
+    The last word of the name decides: ``customer_id`` and ``createdAt`` match, ``idle`` and ``name_length`` do not.
     """
     words = [word.lower() for word in _WORDS.findall(column)]
     return next((kind for kind, known in _KINDS.items() if words and words[-1] in known), None)
 
 
 def check_spending(chosen: ResolvedScenario, *, yes: bool, anyway: bool) -> None:
-    """Ask whether to spend real people's budgets; BadInput where they are not to be spent. Experiments are not asked.
+    """Ask whether to spend real people's budgets; BadInput if they are not to be spent. Experiments are not asked.
 
-    ``yes``: it was agreed to beforehand; ``anyway``: spend also where the forecast says that noise alone would decide.
+    ``yes``: the user agreed beforehand; ``anyway``: spend even if the forecast is that noise alone would decide.
     """
     if chosen.people == "simulated" or chosen.experiment:
         return

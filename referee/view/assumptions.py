@@ -21,13 +21,13 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
         min(D a, a + sqrt((X - 1) a (1 - a)))
 
     of T: the first by the densities' ratio, the second by Cauchy and Schwarz on (dT/dS - 1)(mistake - a) under S. The
-    first round's model was learned on S as it is, unless weights were handed over: then nothing is said. The same holds
-    of a loss in [0, 1] with mean a on S, whose variance is a (1 - a) at most; alpha_H is added to what the learner's is
-    assumed to be. So where the agents show that it errs on more of T, either it errs on more than a of S, or D and X
-    are larger than assumed. What they show is about those who answer, as every interval is.
+    first round's model was learned on unweighted S, unless weights were handed over: then this check says nothing. The
+    same holds for a loss in [0, 1] with mean a on S, whose variance is at most a (1 - a); alpha_H is added to the loss
+    that the learner is assumed to reach. So if the agents show that the model errs on more of T, either it errs on more
+    than a of S, or D and X are larger than assumed. As for every interval, this is about the agents that answer.
 
-    Where no bound is violated in the plan, all rounds are used with probability 3 beta at most (Theorem 4.3 with the
-    rules of docs/corrections.md): a run in which they are contradicts the assumptions together.
+    If the plan violates no bound, all rounds are used with probability at most 3 beta (Theorem 4.3 with the rules of
+    docs/corrections.md): a run that uses all of them contradicts the assumptions taken together.
     """
     rounds, demands = result.get("rounds") or [], demands_of(scenario.protocol)
     if not (rounds and demands.reweighs and demands.claims) or scenario.mode != "realizable" or scenario.handed_over:
@@ -35,12 +35,12 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
     if scenario.agents.loss != "zero-one" and not scenario.agents.tests_convex:
         return []  # the assumptions are about mistakes, the answers are not
     if BUT in str(result["reason"]):
-        return []  # answers are missing, or are what nobody honest gives
+        return []  # answers are missing, or not such as honest agents give
     found = [_first_round(scenario, float(rounds[0]["low"]))] if rounds[0]["round"] == 1.0 else []
     last = scenario.curator.rounds
     best = scenario.accuracy.best
     perfect = f"that loses {best:g} at most on any dense part of S" if best else "without any mistake"
-    rejected = str(result["reason"]).startswith(all_used(last))  # else agents ran out, and its last test did not decide
+    rejected = str(result["reason"]).startswith(all_used(last))  # else agents ran out, and the last test was undecided
     used_up = rejected and result["status"] == "exhausted" and result["iterations"] == last == len(rounds)
     if used_up and not any(each.startswith("accuracy") for each in violations(scenario)):
         found.append(

@@ -1,4 +1,4 @@
-"""What an audit found, in words and as JSON, with a run's history, its witnesses, and who vouches for people."""
+"""The findings of an audit, in words and as JSON, with a run's history, its witnesses, and who vouches for people."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,11 +22,11 @@ from referee.view.wording import IF_NONE_LEFT_OUT, PROMISED
 _OUT = console()
 UNSIGNED = ("verdict", "truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
 """What a run folder holds beside the signed result: an experimenter's own findings."""
-NAMED = 5  # how many other runs are named, at most
+NAMED = 5  # most other runs that are named
 
 
 def seen_by(url: str, folder: Path) -> tuple[list[StoredCheckpoint], tuple[str, ...]]:
-    """Ask a witness for all that it has seen of the run in a folder, and which others of this referee it has seen."""
+    """Return a witness's checkpoints of the run in a folder, and the other runs of this referee that it has seen."""
     first = read_transcript(folder)[0]
     configuration = Configuration.parse(first.body["configuration"])
     with closing(WitnessClient(url, patience=10.0)) as witness:
@@ -36,7 +36,7 @@ def seen_by(url: str, folder: Path) -> tuple[list[StoredCheckpoint], tuple[str, 
 
 
 def history_lines(history: History) -> Iterator[str]:
-    """Yield what is known of a run's history, and what is not."""
+    """Yield what is known about a run's history, and what is not."""
     if history.began is not None:
         ended = "" if history.ended is None else f", ended {clock(history.ended)}"
         yield f"began {clock(history.began)}{ended}, by the referee's clock"
@@ -60,7 +60,7 @@ def history_lines(history: History) -> Iterator[str]:
 
 
 def vouching_lines(vouching: Vouching) -> Iterator[str]:
-    """Yield who vouches for whom; nothing where no issuer does and none was given."""
+    """Yield who vouches for whom; nothing if no issuer vouches and none was given."""
     if not vouching.issuers:
         return
     for fingerprint, found in vouching.issuers.items():
@@ -108,8 +108,8 @@ def _vouched_by(vouching: Vouching) -> dict[str, Any]:
 def audit_document(found: Audit) -> dict[str, Any]:
     """Return what an audit found as JSON.
 
-    ``worst_case`` is what is known of the loss of all people, however those who did not answer differ from those who
-    did; ``left_out``, if answers were left out because of what they say.
+    ``worst_case`` is the interval for the loss over all people, however those who did not answer differ from those who
+    did; ``left_out`` is the estimate for the case that answers were left out because of their content.
     """
     could = None if found.silent is None else found.silent.estimate
     return {
@@ -140,7 +140,7 @@ def audit_document(found: Audit) -> dict[str, Any]:
 
 
 def _remaining(found: Audit) -> Iterator[str]:
-    """Yield what the signatures do not show: whether participants are people, and what those who kept silent think."""
+    """Yield what signatures cannot show: whether participants are people, and what those who did not answer think."""
     people, what = sum(found.hosts) + found.individuals, "loss" if found.about_a_loss else "estimate"
     parts, vouching = [], found.vouching
     if found.hosts:
@@ -180,7 +180,7 @@ def _sure(found: Estimate) -> str:
 
 
 def audit_lines(found: Audit) -> Iterator[str]:
-    """Yield what an audit has verified, and what it cannot, sentence by sentence."""
+    """Yield what an audit has verified, and what it cannot verify, sentence by sentence."""
     yield f"{found.entries} transcript entries: chain and signatures hold"
     yield f"{found.operations} curator operations, each signed for exactly its request"
     several = found.promises["agent"].covers == "answers"
@@ -200,7 +200,7 @@ def audit_lines(found: Audit) -> Iterator[str]:
 
 
 def audit_table(run: Path, found: Audit) -> None:
-    """Print what an audit found, and what no audit of a folder can find."""
+    """Print the findings of an audit, and what no audit of a folder can find."""
     loose = [who for who, pinned in zip(("referee", "curator"), found.pinned, strict=True) if not pinned]
     if loose:
         options = " and ".join(f"--{who}-key" for who in loose)

@@ -1,7 +1,7 @@
-"""Charts as SVG: text stays text, labels stand beside the data and never on it, and colour is never the only sign.
+"""Charts as SVG: text stays text, labels stand beside the data and never on it, and colour is never the only cue.
 
-Colours are those of Okabe and Ito, which people with any of the usual colour blindnesses tell apart ("Color universal
-design", 2008). A colour stands as an attribute, which a page's style sheet may override for a dark background.
+The colours are those of Okabe and Ito, which people with any common colour blindness can distinguish ("Color universal
+design", 2008). Colours are set as attributes, which a page's style sheet may override for a dark background.
 """
 
 import math
@@ -16,13 +16,13 @@ from referee.runs.percents import PER_CENT, Unit
 from referee.view.wording import ChartEntry, Interval, Round
 
 _T = TypeVar("_T", int, float)
-Scale = Callable[[_T], float]  # from a number to where it stands, in pixels
+Scale = Callable[[_T], float]  # from a number to its position in pixels
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
-MAX_BARS = 60  # above so many rounds the intervals are drawn as a band and the estimates as a line
+MAX_BARS = 60  # with more rounds the intervals are drawn as a band and the estimates as a line
 MAX_POINTS = 240
 """Points of such a band: about two pixels each. Where there are more rounds, several of them share a point."""
 _WIDTH, _LEFT, _RIGHT, _TOP, _PLOT = 720, 64, 176, 36, 240
-_NARROW, _ROW = 360, 20  # of a drawing for a phone: its width, and a row below it
+_NARROW, _ROW = 360, 20  # a drawing for a phone: its width, and the height of a row below it
 _ENDS = {False: "end", True: "start"}
 _LINE = 16  # pixels between two labels beside each other's lines, at least
 
@@ -39,8 +39,8 @@ def by_round(
 ) -> str:
     """Draw each round's estimate and interval against the level, and true losses as lines with names beside them.
 
-    Returns an ``svg`` element in which every text of a stranger is escaped; its ids begin with ``name``. A ``narrow``
-    one fits a phone: the names of lines stand below.
+    Returns an ``svg`` element in which all text is escaped; its ids begin with ``name``. A ``narrow`` one fits a phone:
+    the names of lines stand below.
     """
     number = partial(percents.exact, unit=unit)
     lines = [(f"level {number(level)}", level, "level")] if level is not None else []
@@ -94,9 +94,9 @@ def compared(
     unit: Unit = PER_CENT,
     narrow: bool = False,
 ) -> str:
-    """Draw a line for each of several things: its interval, or its value; names stand left, numbers right.
+    """Draw a row for each entry: its interval, or its value; names stand left, numbers right.
 
-    In a ``narrow`` one, for a phone, both stand above.
+    In a ``narrow`` chart, for a phone, both stand above.
     """
     row, left, right, width = (52, 16, 16, _NARROW) if narrow else (30, 196, _RIGHT, _WIDTH)
     height, number = row * len(entries), partial(percents.exact, unit=unit)
@@ -140,7 +140,7 @@ def compared(
 
 
 def weights(found: Sequence[tuple[str, float]], measure: str, *, name: str = "weights", narrow: bool = False) -> str:
-    """Draw a bar for each weight, to the right of a common line if it is positive and to its left if not."""
+    """Draw a bar for each weight, to the right of a common axis if it is positive and to its left if negative."""
     row, left, right, width = (44, 44, 44, _NARROW) if narrow else (28, 230, 90, _WIDTH)
     height, most = row * len(found), max([abs(value) for _, value in found] + [1e-300])
     low = min([value for _, value in found] + [0.0]) / most
@@ -186,9 +186,9 @@ def _bars(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> It
 
 
 def thinned(rounds: Sequence[Round]) -> list[tuple[int, Interval]]:
-    """Return at most :data:`MAX_POINTS` points of a band: each the last of several rounds, with an interval around all.
+    """Return at most :data:`MAX_POINTS` points of a band, each at the last of several rounds.
 
-    A point's interval holds that of each of its rounds; the first and the last round are points of their own.
+    A point's interval contains those of all of its rounds; the first and the last round are points of their own.
     """
     if len(rounds) <= MAX_POINTS:
         return [(r.number, r.estimate) for r in rounds]
@@ -233,7 +233,7 @@ def _steps(top: float) -> list[float]:
 
 
 def _apart(places: Sequence[float]) -> list[float]:
-    """Return where labels go so that none lies on another, each near its own line, none below the plot's end."""
+    """Return positions for labels so that none overlap, each near its own line, none below the end of the plot."""
     order = sorted(range(len(places)), key=lambda k: places[k])
     found = list(places)
     for before, k in pairwise(order):
@@ -252,7 +252,7 @@ def _text(x: float, y: float, words: str, anchor: str, *, short: bool = False) -
 
 
 def _fitting(words: str, narrow: bool) -> str:
-    most = 54 if narrow else 200  # characters in a line of a drawing
+    most = 54 if narrow else 200  # most characters in a line of a drawing
     return words if len(words) <= most else words[: most - 1] + "\u2026"
 
 

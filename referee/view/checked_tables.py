@@ -1,4 +1,4 @@
-"""What ``referee check`` shows of a table to its keeper, and to nobody else: what a run would make of it."""
+"""What ``referee check`` shows about a table, only to the person who holds it: what a run would use of it."""
 
 import secrets
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ _HEADINGS = {
 
 
 def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
-    """Return the sides whose tables are to be checked: the one that is wanted, else all that have a table here."""
+    """Return the sides whose tables are to be checked: the requested one, else all that have a table here."""
     why: dict[Side, str] = {}
     for side in SIDES:
         people = scenario.source if side == "S" else scenario.target
@@ -42,7 +42,7 @@ def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
 
 
 def examined(chosen: ResolvedScenario, side: Side) -> Examined:
-    """Return what is found in the table of a side, which has one."""
+    """Return the findings in the table of a side, which must have one."""
     people, wanted = (chosen.source, chosen.curator.n) if side == "S" else (chosen.target, chosen.agents.count)
     if people.table is None or chosen.data is None:
         raise AssertionError("the sides with a table are asked for before")
@@ -50,7 +50,7 @@ def examined(chosen: ResolvedScenario, side: Side) -> Examined:
 
 
 def document(chosen: ResolvedScenario, found: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
-    """Return what was found as JSON: of one side, or of S with T beside it under its letter; whether a run begins."""
+    """Return the findings as JSON: of one side, or of S with T under its letter; and whether a run could begin."""
     first, *others = [_document(side, one) for side, one in found.items()]
     beside = {"compared": list(compared(chosen, found))} if others else {}
     return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in others}, **beside}
@@ -68,7 +68,7 @@ def _document(side: Side, found: Examined) -> dict[str, Any]:
 
 
 def lines(chosen: ResolvedScenario, found: Mapping[Side, Examined], sound: bool) -> Iterator[str]:
-    """Yield what was found, line by line; at the end, whether a run begins."""
+    """Yield the findings, line by line; at the end, whether a run could begin."""
     yield PRIVATE
     for side, one in found.items():
         table = (chosen.source if side == "S" else chosen.target).table
@@ -81,7 +81,7 @@ def lines(chosen: ResolvedScenario, found: Mapping[Side, Examined], sound: bool)
 
 
 def compared(chosen: ResolvedScenario, found: Mapping[Side, Examined]) -> Iterator[str]:
-    """Yield what only both tables together show, where both were looked at."""
+    """Yield the findings that need both tables, if both were examined."""
     if len(found) < len(SIDES):
         return
     source, target = found["S"], found["T"]
@@ -109,10 +109,10 @@ def compared(chosen: ResolvedScenario, found: Mapping[Side, Examined]) -> Iterat
 
 
 def on_both_sides(chosen: ResolvedScenario) -> int:
-    """Return how many rows of S's files the ledger of people recognises among T's, of which it charges both.
+    """Return how many rows of S's files the ledger of people recognises among T's: it charges them on both sides.
 
-    0 where both sides read one file, of which each row takes part on one side, where people are simulated, whom nobody
-    charges, and where they cannot be told apart.
+    0 if both sides read one file (each row is on one side only), if people are simulated (they are not charged), or if
+    people cannot be distinguished.
     """
     source, target = chosen.source.table, chosen.target.table
     if source is None or target is None or chosen.data is None or chosen.shares_a_file or chosen.people == "simulated":

@@ -2,7 +2,7 @@
 
     python -m referee.view.diagrams
 
-The site has what this prints as a page of its reference.
+The site publishes the output as a page of its reference.
 """
 
 import inspect

@@ -1,6 +1,6 @@
-"""Invitations to a page of a person's agent: links whose fragments hold what the agent needs, and a sheet to print.
+"""Invitations to the web page of a person's agent: links whose fragments hold what it needs, and a sheet to print.
 
-A browser sends no fragment to anybody: neither the page's server nor the referee sees a link's, and no log has it.
+Browsers do not send fragments, so neither the page's server nor the referee sees a link's fragment, and no log has it.
 """
 
 import io
@@ -21,9 +21,9 @@ SHEET, LINKS = "invitations.html", "links.txt"
 
 
 def check_page(page: str, referee: str) -> tuple[str, str]:
-    """Return the addresses of a page and of the referee that it asks, as links have them.
+    """Return the addresses of a page and of its referee, in the form for links.
 
-    BadInput if no agent could work there: the page needs a secure origin, and so does the referee that it asks.
+    BadInput if no agent could work there: the page and the referee both need a secure origin.
     """
     origin_of(page)
     if "#" in page:
@@ -46,14 +46,14 @@ def link(page: str, referee: str, key: str, code: str) -> str:
 
 
 def terminal_qr(text: str) -> str:
-    """Return a QR code for a terminal that writes light on dark."""
+    """Return a QR code for a terminal with light text on a dark background."""
     drawn = io.StringIO()
     _qr(text).terminal(drawn, compact=True)
     return drawn.getvalue()
 
 
 def check_output(folder: Path) -> None:
-    """Make the folder of a sheet, which only its owner can enter; BadInput if one is in it already."""
+    """Make the folder of a sheet, accessible to its owner only; BadInput if it has a sheet already."""
     for name in (SHEET, LINKS):
         if (folder / name).exists():
             raise BadInput(f"{folder / name} holds other invitations, which would be lost: give another --output")
@@ -61,8 +61,8 @@ def check_output(folder: Path) -> None:
 
 
 def write_sheet(folder: Path, page: str, codes: Sequence[str], links: Sequence[str]) -> None:
-    """Write the links, and a sheet of their QR codes to print, durably and for their owner alone."""
-    # Drawn by the library from the link, it holds nothing but numbers.
+    """Write the links, and a printable sheet of their QR codes, durably and readable by their owner only."""
+    # The library draws the code from the link; the SVG holds nothing but numbers.
     drawn = [Markup(_qr(text).svg_inline(omitsize=True)) for text in links]  # noqa: S704
     place = urlsplit(page)._replace(query="").geturl()
     sheet = environment().get_template(SHEET).render(page=place, cards=list(zip(codes, drawn, strict=True)))

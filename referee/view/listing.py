@@ -1,4 +1,4 @@
-"""What ``referee list``, ``runs`` and ``logs`` print; nothing is imported that only runs need, to answer at once."""
+"""The output of ``referee list``, ``runs`` and ``logs``; imports nothing that only runs need, to start fast."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _OUT = console()
 
 
 def overview(shipped: Sequence[str], registered: Mapping[str, Sequence[str]]) -> None:
-    """Print what there is: a line for each kind, with names and how many they are."""
+    """Print what is available: a line for each kind, with its names and their number."""
     for noun, names in {"scenarios": shipped, **registered}.items():
         _OUT.print(f"{noun}: {', '.join(names)} ({len(names)})", soft_wrap=True)
     _OUT.print("More of one kind: referee list scenarios, referee list learners, ...")
@@ -23,7 +23,7 @@ def overview(shipped: Sequence[str], registered: Mapping[str, Sequence[str]]) ->
 
 
 def scenarios(shipped: Sequence[Heading]) -> None:
-    """Print all scenarios with what each shows."""
+    """Print all scenarios, each with what it demonstrates."""
     for scenario in shipped:
         _OUT.print(styled((scenario.name, "bold"), (f"  {scenario.title}", "")), soft_wrap=True)
         for paragraph in scenario.description.strip().split("\n\n"):
@@ -32,13 +32,13 @@ def scenarios(shipped: Sequence[Heading]) -> None:
 
 
 def entries(explained: Mapping[str, str]) -> None:
-    """Print the names of one kind, each with a sentence."""
+    """Print the names of one kind, each with a sentence that explains it."""
     for name, sentence in explained.items():
         _OUT.print(styled((name, "bold"), (f"  {sentence}", "")), soft_wrap=True)
 
 
 def runs_table(runs: Sequence[dict[str, Any]]) -> str:
-    """Return a table of runs: name, scenario, how it stands, what it waits for or, once it has ended, has shown."""
+    """Return a table of runs: name, scenario, status, and what it waits for or, once it has ended, its verdict."""
     if not runs:
         return "there is no run here"
     rows = [("run", "scenario", "status", "waits for, or has shown")]
@@ -69,7 +69,7 @@ def _what_to_do(run: Mapping[str, Any]) -> str:
 
 
 def logged(entries: Sequence[SignedEntry], notes: Sequence[str]) -> Iterator[str]:
-    """Return a line for each entry of a transcript, and for each thing that the run has said of its progress."""
+    """Yield a line for each entry of a transcript, and for each progress note of the run."""
     for entry in entries:
         yield plain(f"{entry.index:>5}  {entry.kind:<13}  {in_words(entry)}".rstrip())
     for note in notes:
@@ -77,7 +77,7 @@ def logged(entries: Sequence[SignedEntry], notes: Sequence[str]) -> Iterator[str
 
 
 def in_words(entry: SignedEntry) -> str:
-    """Say in a few words what an entry of a transcript holds, whoever wrote it."""
+    """Return in a few words what an entry of a transcript holds; the entry may come from an untrusted party."""
     try:
         return _entry_text(entry)
     except (ValueError, TypeError, AttributeError):

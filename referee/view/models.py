@@ -1,4 +1,4 @@
-"""The model of a run folder, or of a model's own file; and how it is shown."""
+"""The model in a run folder, or in an exported model file, and how it is shown."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def open_model(place: str | Path, task: int | None = None) -> Model:
     """Return the model of a run folder, or of a JSON file that an export wrote.
 
-    What a run folder holds is taken as it stands: ``referee audit`` verifies it. NotFound if it is neither. BadData if
-    the file is no model, or the folder's files are damaged. BadInput if the run has no answer, or one with which
-    nothing can be predicted. ``task``: of a run that learned several things, which one, from 1.
+    The contents of a run folder are not verified here; ``referee audit`` does that. NotFound if the place is neither.
+    BadData if the file is no model, or the folder's files are damaged. BadInput if the run has no answer, or one that
+    cannot predict. ``task``: in a run with several tasks, which one, from 1.
     """
     place = Path(place)
     if place.is_file():
@@ -45,7 +45,7 @@ def open_model(place: str | Path, task: int | None = None) -> Model:
 
 
 def shown(model: Model) -> list[str]:
-    """Return what is printed of a model: what it predicts and how, its loss on the population, what it cost."""
+    """Return the lines printed about a model: what it predicts and how, its loss on the population, what it cost."""
     printed = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
     if model.estimate is not None:
         e = model.estimate
@@ -56,7 +56,7 @@ def shown(model: Model) -> list[str]:
 
 
 def predictions_frame(model: Model, found: Predicted) -> polars.DataFrame:
-    """Return the predictions as a table: the column that is predicted, and ``probability``; rows as they were given."""
+    """Return the predictions as a table: the predicted column, and ``probability``; rows in the order given."""
     import polars
 
     columns = {target_of(model).column: found.values.tolist()}
@@ -69,7 +69,7 @@ def predictions_frame(model: Model, found: Predicted) -> polars.DataFrame:
 
 
 def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
-    """Return the predictions as JSON; probabilities of several classes are a list for each row, as ``classes`` are."""
+    """Return the predictions as JSON; with several classes a row's probabilities are a list, ordered as ``classes``."""
     several = found.probabilities is not None and found.probabilities.ndim == 2
     return {
         "scenario": model.scenario,

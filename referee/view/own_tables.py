@@ -1,6 +1,6 @@
-"""What ``referee init`` does with tables of one's own: it asks, and writes a scenario that explains itself.
+"""``referee init`` with the user's own tables: it asks questions, and writes a scenario with explanations.
 
-No question shows what a field holds.
+No question shows the content of a field.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from referee.view.asking import Ask, Wizard, looks_like
 from referee.view.scenario_text import scenario_text
 
 Accept = Callable[[Callable[[int], Scenario], int, str], object]
-"""Accepts a scenario of so many people of the curator, or refuses it: :func:`deploy.checking.acceptable_of`."""
+"""Accepts or refuses a scenario, given the curator's number of people: :func:`deploy.checking.acceptable_of`."""
 
 
 def _common_columns(source: Path, target: Path, layout: Layout) -> list[str]:
@@ -45,8 +45,8 @@ def _common_columns(source: Path, target: Path, layout: Layout) -> list[str]:
 
 
 def layout_of(separator: str, decimal: str, thousands: str, encoding: str, missing: Sequence[str]) -> Layout:
-    """Return how the files are written, from the options that say it; empty where they do not."""
-    separator = "\t" if separator == r"\t" else separator  # a tab as messages spell it, and shells pass on
+    """Return the layout of the files from the options; an option that is empty leaves the default."""
+    separator = "\t" if separator == r"\t" else separator  # a tab as messages spell it and shells pass it
     if len(separator) != 1:
         raise BadScenario(f"--separator must be one character, found {separator!r}")
     given: dict[str, Any] = {"decimal": decimal, "thousands": thousands, "encoding": encoding}
@@ -57,7 +57,7 @@ def layout_of(separator: str, decimal: str, thousands: str, encoding: str, missi
 
 @contextmanager
 def _in_options() -> Iterator[None]:
-    """Name an option where a message about a file has a key of ``layout``, which nobody has written yet."""
+    """In messages about a file, name the option instead of a key of ``layout``: there is no scenario file yet."""
     try:
         yield
     except BadData as error:
@@ -74,16 +74,16 @@ def described(
     name: str,
     ask: Ask | Wizard,
 ) -> Start:
-    """Return what options and answers say of two tables.
+    """Return the start of a scenario for two tables, from options and answers.
 
-    BadScenario if an option is wrong, or both files are the same. BadData if a file cannot be read, has no rows, or
-    holds what no table takes in a column that is used.
+    BadScenario if an option is wrong, or both files are the same. BadData if a file cannot be read, has no rows, or has
+    invalid values in a column that is used.
 
     Args:
         budgets: epsilon and delta of the curator (None: :func:`usual_delta`), epsilon of an agent.
-        layout: How the files are written: :func:`layout_of`.
-        name: Of the scenario; empty: after the file.
-        ask: Answers what no option says; a Wizard asks again where an answer is wrong.
+        layout: The layout of the files (:func:`layout_of`).
+        name: The scenario's name; if empty, it is named after the file.
+        ask: Answers what no option states; a Wizard asks again after a wrong answer.
     """
     names = _common_columns(source, target, layout)
     n, agents = (_rows(file, layout) for file in (source, target))
@@ -114,9 +114,9 @@ def described(
 
 
 def write(start: Start, output: Path, accept: Accept) -> Path:
-    """Write the scenario to a new file, after it was read, planned and accepted as a run does it.
+    """Write the scenario to a new file, after reading, planning and accepting it as a run would.
 
-    ``accept`` refuses what a run would refuse, and says how many rows would do.
+    ``accept`` refuses what a run would refuse, and states how many rows would suffice.
     """
     if not (start.epsilon > 0 and start.agent_epsilon > 0 and 0 < start.delta < 1):
         raise BadScenario("--epsilon and --agent-epsilon must be positive, and --delta between 0 and 1")
@@ -134,7 +134,7 @@ def write(start: Start, output: Path, accept: Accept) -> Path:
                 file.write(text)
                 file.flush()
             except OSError:
-                output.unlink()  # of which a part was written
+                output.unlink()  # it may be written in part
                 raise
     except FileExistsError:
         raise _already(output) from None
@@ -142,7 +142,7 @@ def write(start: Start, output: Path, accept: Accept) -> Path:
 
 
 def new_file(output: Path | None, source: Path, name: str) -> Path:
-    """Return where a scenario is written: after the file S if nothing says it; refused before anything is asked."""
+    """Return the scenario's file, by default named after the file S; refuse a wrong one before any question."""
     wanted = output or Path(f"{name or name_of(source)}.yaml")
     if wanted.suffix not in (".yaml", ".yml"):
         raise BadScenario(f"--output must end in .yaml, found {wanted}")
@@ -161,7 +161,7 @@ def _already(output: Path) -> BadScenario:
 
 
 def name_of(source: Path) -> str:
-    """Return the name of a scenario after its file S."""
+    """Return the name of a scenario, derived from its file S."""
     return re.sub(r"[^a-z0-9]+", "-", source.name.partition(".")[0].lower()).strip("-")[:64] or "own-data"
 
 
@@ -189,7 +189,7 @@ WARNING = (
 
 @dataclass(frozen=True)
 class ColumnAnswers:
-    """What options say; empty where they do not."""
+    """The values of the options about columns; empty where an option is not given."""
 
     label: str = ""
     positive: str = ""
@@ -206,7 +206,7 @@ class ColumnAnswers:
 
 
 def columns_from(given: ColumnAnswers, names: Sequence[str], start: Callable[..., Start], ask: Ask) -> Start:
-    """Make a start with what options say of the columns, and where they say nothing, answers.
+    """Return the start of a scenario, from the options about columns and, where there is none, from answers.
 
     A BadScenario is about the last answer.
     """
@@ -214,7 +214,7 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], start: Callable[...
     if given.costs:
         costs_of(given, ask)
     if given.classes or given.above or given.response or (given.positive and given.negative):
-        _labelled(replace(given, label=given.label or names[0]), names, ask)  # what is wrong whichever column it is
+        _labelled(replace(given, label=given.label or names[0]), names, ask)  # errors that any column would cause
     label, response = _labelled(given, names, ask)
     listed = (*label.positive, *label.negative)
     if not (given.classes or given.negative or given.costs) and 3 <= len(listed) <= MOST_CLASSES:
@@ -248,7 +248,7 @@ def _labelled(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Lab
 
 
 def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
-    """Return what mistakes cost; None where both cost the same."""
+    """Return the costs of the two kinds of mistakes; None if they are equal."""
     if given.classes:
         if given.costs:
             raise BadScenario("--costs: a miss and a false alarm are of two labels: leave it out beside --classes")
@@ -267,7 +267,7 @@ def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
 
 
 def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Label, tuple[float, float] | None]:
-    """Return the label, and public bounds of its column if its number is predicted."""
+    """Return the label and, if it is a number to predict, the public bounds of its column."""
     column = given.label or ask("Which column is to be predicted (--label)?")
     _known(column, names, "--label")
     if given.classes:
@@ -297,7 +297,7 @@ MOST_CLASSES = 10
 
 
 def _of_classes(given: ColumnAnswers, column: str) -> Label:
-    """Return the label of several classes; of the two that a table must have the first class is one."""
+    """Return the label of several classes; of the two label values that a table needs, the first class is one."""
     first, *others = classes = list(texts(given.classes)) or [""]
     if given.positive or given.negative or given.above or given.response:
         raise BadScenario(
@@ -329,7 +329,7 @@ def _finite(text: str, option: str) -> float:
 
 
 def _stated(given: ColumnAnswers, names: Sequence[str]) -> list[Feature]:
-    """Return the features that options state, and check every option that names a column."""
+    """Return the features that the options state, and validate every option that names a column."""
     stated: list[Feature] = [number(*_apart(text, names), named=True) for text in given.bounds]
     stated += [category(*_apart(text, names), named=True) for text in given.categories]
     columns = [feature.column for feature in stated]
@@ -355,7 +355,7 @@ def _stated(given: ColumnAnswers, names: Sequence[str]) -> list[Feature]:
 def features_of(
     given: ColumnAnswers, names: Sequence[str], label: str, stated: Sequence[Feature], ask: Ask
 ) -> tuple[str, tuple[Feature, ...]]:
-    """Return the id's column, and the features in the order of the columns: those that are stated, else as answered."""
+    """Return the id column, and the features in the order of the columns, from options or else from answers."""
     described = {label, given.id_column, *given.skip, *(feature.column for feature in stated)}
     id_column, found = given.id_column, list(stated)
     rest = [name for name in names if name not in described]
@@ -392,7 +392,7 @@ def _leaves_out(rest: Sequence[str], ask: Ask) -> bool:
 
 
 def summary(start: Start) -> Iterator[str]:
-    """Yield what a first scenario says, line by line."""
+    """Yield a summary of a first scenario, line by line."""
     label = start.label
     if start.response is not None:
         what = f"the number {label.column!r}, of {start.response[0]:g} to {start.response[1]:g}"
@@ -450,14 +450,14 @@ def _asked(names: Sequence[str], id_column: str, ask: Ask) -> tuple[str, list[Fe
 
 
 def _apart(text: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return the column of ``COLUMN=...``, whose name may hold an equals sign, and what is said of it."""
+    """Return the column of ``COLUMN=...``, whose name may contain an equals sign, and the text after it."""
     known = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
     column = known or text.partition("=")[0] * ("=" in text)
     return column, text.removeprefix(f"{column}=")
 
 
 def number(column: str, bounds: str, option: str = "--bounds", *, named: bool = False) -> Number:
-    """Return a feature with the bounds ``LOW:HIGH``; ``named``: an option has the column's name before them."""
+    """Return a feature with the bounds ``LOW:HIGH``; ``named``: the option has the column's name before them."""
     low, _, high = bounds.partition(":")
     try:
         ends = float(low), float(high)
@@ -481,7 +481,7 @@ def category(column: str, values: str, *, named: bool = False) -> Category:
 
 
 def texts(text: str) -> Iterator[str]:
-    """Yield what stands between commas; in double quotes a text may hold a comma itself, as in a CSV file."""
+    """Yield the texts between commas; a text in double quotes may contain commas, as in a CSV file."""
     try:
         parts = next(csv.reader([text], skipinitialspace=True, strict=True), [])
     except csv.Error as error:

@@ -1,4 +1,4 @@
-"""HTML of finished runs, read from their folders: every value is escaped unless it is a drawing of our own."""
+"""HTML of finished runs, read from their folders: every value is escaped, except the drawings made here."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -33,31 +33,31 @@ def environment() -> Environment:
 
 
 def report(views: Sequence[RunView]) -> str:
-    """Return one self-contained HTML page about finished runs; of several, a comparison stands first."""
-    # The style sheet is a file of this package, not anybody's text.
+    """Return one self-contained HTML page about finished runs; with several runs a comparison comes first."""
+    # The style sheet is a file of this package, not untrusted text.
     return environment().get_template("report.html").render(views=views, style=Markup(style()))  # noqa: S704
 
 
 def fragment(view: RunView, name: str) -> str:
-    """Return a finished run as HTML for a page of somebody else's: no style sheet, ids that begin with ``name``."""
+    """Return a finished run as HTML to embed in another page: no style sheet, and ids that begin with ``name``."""
     return environment().get_template("fragment.html").render(view=view, name=name)
 
 
 def promises(wire: Mapping[str, Any], notice: str = "") -> str:
-    """Return guarantees, as a result document has them by the keys of :data:`PROMISED`, in words and formulas."""
+    """Return the guarantees of a result document (the keys of :data:`PROMISED`) in words and formulas."""
     found = {"promises": [promise(name, wire[who]) for who, name in PROMISED.items() if who in wire], "notice": notice}
     return environment().get_template("promises.html").render(view=found)
 
 
 def write_report(file: Path, views: Sequence[RunView]) -> None:
-    """Write the page, durably; the same runs give the same bytes."""
+    """Write the page durably; the same runs give the same bytes."""
     write_durably(file, report(views).encode("utf-8", "backslashreplace"))
 
 
 def by_round(view: RunView, name: str, narrow: bool = False) -> str:
-    """Return the chart of a run's rounds; another name for each drawing on a page."""
+    """Return the chart of a run's rounds; ``name`` must be unique among the drawings on a page."""
     shares = [each for each in view.known_mistakes if each.kind == "baseline" or each.name == "this run's answer"]
-    lines = view.known[:1] if view.unit != PER_CENT else shares  # a chart has losses of one kind
+    lines = view.known[:1] if view.unit != PER_CENT else shares  # a chart shows losses of one kind
     known = view.rounds, view.level, lines, view.measure
     return charts.by_round(*known, name=name, unit=view.unit, narrow=narrow)
 
@@ -75,8 +75,8 @@ def _weights(found: Sequence[tuple[str, float]], name: str) -> Markup:
 
 
 def _of_both_widths(drawn: Callable[..., str], name: str) -> Markup:
-    """Return a drawing, and another one that a style sheet shows in its place where there is little room."""
-    # A drawing escapes every text in it: charts._text and charts._svg.
+    """Return a drawing, with a narrow variant that the style sheet shows instead on small screens."""
+    # A drawing escapes all of its text: charts._text and charts._svg.
     wide, narrow = drawn(name=name), drawn(name=f"{name}-narrow", narrow=True)
     return Markup(f'<div class="roomy">{wide}</div><div class="narrow" hidden>{narrow}</div>')  # noqa: S704
 
@@ -86,7 +86,7 @@ def _estimate(found: Interval, unit: Unit) -> str:
 
 
 def _comparisons(views: Sequence[RunView]) -> list[tuple[str, Unit, list[ChartEntry]]]:
-    """Return the runs' estimates by what they measure: losses of two kinds are never put on one axis."""
+    """Return the runs' estimates grouped by what they measure: losses of two kinds never share an axis."""
     found: dict[tuple[str, Unit], list[ChartEntry]] = {}
     for number, view in enumerate(views, start=1):
         if view.estimate is not None:
@@ -98,7 +98,7 @@ def _comparisons(views: Sequence[RunView]) -> list[tuple[str, Unit, list[ChartEn
 def read_run(folder: Path) -> tuple[ResolvedScenario, dict[str, Any]]:
     """Return a finished run's scenario and result.
 
-    NotFound if the folder is none of a run, or the run has not ended. BadData if a file of it is damaged, or was
+    NotFound if the folder is no run folder, or the run has not ended. BadData if one of its files is damaged, or was
     written by another version.
     """
     if not folder.is_dir():
@@ -117,7 +117,7 @@ def read_run(folder: Path) -> tuple[ResolvedScenario, dict[str, Any]]:
 
 
 def view_of(folder: Path) -> RunView:
-    """Return what is shown of a finished run folder; raises what :func:`read_run` does."""
+    """Return the view of a finished run folder; raises as :func:`read_run` does."""
     scenario, result = read_run(folder)
     rounds = result.get("rounds")
     if not isinstance(rounds, list | tuple) or not all(isinstance(numbers, dict) for numbers in rounds):

@@ -1,4 +1,4 @@
-"""A first scenario as YAML that explains itself: what stands above each key is in ``first_scenario.yaml``."""
+"""A first scenario as YAML with explanations: the comment above each key is in ``first_scenario.yaml``."""
 
 import math
 import textwrap
@@ -17,11 +17,11 @@ _EXPLAINED = strictyaml.load((resources.files(__package__) / "first_scenario.yam
 
 
 class _Quoted(str):
-    """A text of a table: always in quotes, so that YAML takes no for a text and 1 for no number."""
+    """A text from a table: always quoted, so that YAML reads ``no`` as a text and ``1`` not as a number."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of tables in quotes, and no anchors."""
+    """Writes texts from tables in quotes, and writes no anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -68,7 +68,7 @@ def _entry(key: str, value: Any, here: str, depth: int) -> Iterator[str]:
 def _flow(value: Any, *, quote: bool) -> str:
     how: dict[str, Any] = {"default_flow_style": True, "allow_unicode": True, "width": math.inf, "sort_keys": False}
     text: str = yaml.dump(_marked(value) if quote else value, Dumper=_Dumper, **how)
-    return text.removesuffix("...\n").strip("\n")  # other blanks may be the value's own, such as a no-break space
+    return text.removesuffix("...\n").strip("\n")  # other blanks may belong to the value, such as a no-break space
 
 
 def _marked(value: Any) -> Any:

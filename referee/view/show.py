@@ -1,4 +1,4 @@
-"""What people see in a terminal: live progress, tables, and the same as JSON documents."""
+"""Output on a terminal: live progress and tables, and the same as JSON documents."""
 
 import json
 import time
@@ -38,7 +38,7 @@ OnProgress = Callable[[str, dict[str, float]], None]
 
 @contextmanager
 def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> Iterator[OnProgress]:
-    """Show the progress of a run on stderr, with the time left; fewer and fewer lines where stderr is no terminal."""
+    """Show the progress of a run on stderr, with the time left; if stderr is no terminal, lines get rarer over time."""
     if quiet:
         yield lambda text, numbers: None
         return
@@ -71,7 +71,7 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
 
 
 def _in_log(title: Sequence[Text], unit: Unit) -> Callable[[str, dict[str, float], str], None]:
-    """Print the title with the first progress: a run that cannot begin prints one line only, why."""
+    """Print the title with the first progress; a run that cannot begin then prints one line only, the reason."""
     waiting = list(title)
 
     def add(text: str, numbers: dict[str, float], more: str) -> None:
@@ -114,7 +114,7 @@ def _add_truth(table: Table, document: dict[str, Any], unit: Unit) -> None:
 
 
 def result(scenario: Scenario, document: dict[str, Any]) -> None:
-    """Print the final table of a run: its verdict first."""
+    """Print the final table of a run, with its verdict first."""
     shown, silent = verdict(scenario, document), silent_in_words(document)
     table = Table(title=f"{document['scenario']}: {shown.title}", show_header=False, title_justify="left")
     table.add_column(style="bold")
@@ -170,7 +170,7 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
 
 
 def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
-    """Print what runs have cost the people of each side."""
+    """Print the privacy budget that runs have cost the people of each side."""
     if not runs:
         _OUT.print(f"{folder}: no run has been charged to anybody", soft_wrap=True)
         return
@@ -198,7 +198,7 @@ def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
 
 
 def plans(scenario: Scenario) -> dict[str, Any]:
-    """Return both plans of a scenario, the table's rows, what it violates and what its sizes can give, as JSON."""
+    """Return as JSON both plans of a scenario, the table's rows, violated bounds, and what its sizes can achieve."""
     fits: Advice | None = None
     expected: str | None = None
     own: Plan | None = None
@@ -253,7 +253,7 @@ MEANINGS = {
 
 
 def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
-    """Print both plans side by side, where each number comes from, what is violated, and what the sizes can give."""
+    """Print both plans side by side, each number's source, violated bounds, and what the sizes can achieve."""
     title = f"{scenario.name}: alpha {scenario.alpha:g}, beta {scenario.beta:g}; the scenario uses {scenario.bounds}"
     table = Table("", "paper", "tight", title=title, title_justify="left")
     table.columns[1].justify = table.columns[2].justify = "right"
@@ -288,7 +288,7 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
 
 
 def figure(value: float | None) -> str:
-    """Return a number of a plan as its table shows it."""
+    """Format a number of a plan for its table."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
@@ -300,7 +300,7 @@ Say = Callable[[str, dict[str, float], str], None]
 
 
 class Outlook:
-    """Foretells from the rounds so far how long the others may take, and says where the loss is going."""
+    """Estimates from the rounds so far how long the remaining ones take at most, and the trend of the loss."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, *, unit: Unit = PER_CENT) -> None:
         self._now = now
@@ -309,7 +309,7 @@ class Outlook:
         self._before: Numbers | None = None
 
     def after(self, numbers: Numbers, *, last: bool = False) -> str:
-        """Return what is to be said after a round; ``last``: no further one follows, also where more were allowed."""
+        """Return the text to show after a round; ``last``: no further round follows, even if more were allowed."""
         number, rounds = numbers["round"], numbers.get("rounds", 0.0)
         if self._began is None or number <= self._began[0]:  # the first, or the first of a further task
             self._began, self._before = (number, self._now()), None
@@ -332,7 +332,7 @@ class Outlook:
 
 
 def in_time(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
+    """Return a duration as text, in a suitable unit."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.1f} {unit}"
@@ -340,7 +340,7 @@ def in_time(seconds: float) -> str:
 
 
 class Pace:
-    """Passes on progress for a log: what is no round at once, of rounds those that are worth a line, and the last."""
+    """Filters progress for a log: passes on all that is no round, rounds with one significant digit, and the last."""
 
     def __init__(self, say: Say, unit: Unit = PER_CENT) -> None:
         self._say = say

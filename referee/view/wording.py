@@ -1,4 +1,4 @@
-"""What is shown of a run: plain values, and words for an engineer who is new to differential privacy."""
+"""What is shown about a run: plain values, and wording for an engineer who is new to differential privacy."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Promise:
-    """A privacy guarantee: whom it protects, as a formula and in plain words, and what neighbours differ in."""
+    """A privacy guarantee: whom it protects, the formula, the same in plain words, and the neighbouring relation."""
 
     who: str
     formula: str
@@ -57,9 +57,9 @@ class Promise:
 
 @dataclass(frozen=True)
 class Round:
-    """A round's estimate of the loss on the population; ``chosen``: the answer of the run is this round's.
+    """A round's estimate of the loss on the population; ``chosen``: the answer of the run comes from this round.
 
-    ``against`` is what the interval says about the level at which the run halts; empty where there is no level.
+    ``against`` compares the interval with the level at which the run halts; empty if there is no level.
     """
 
     number: int
@@ -72,9 +72,9 @@ class Round:
 
 @dataclass(frozen=True)
 class ChartEntry:
-    """A line of a chart with one line for each thing that is compared: an interval, or a value that is known.
+    """A row of a comparison chart: an interval, or a known value.
 
-    ``truth`` is known in an experiment only, and a ``baseline`` is another way's true value.
+    A ``truth`` is known in an experiment only; a ``baseline`` is the true value of another method.
     """
 
     name: str
@@ -96,18 +96,18 @@ class Gauge:
 
 @dataclass(frozen=True)
 class RunView:
-    """All that is shown of a run that has ended.
+    """All that is shown about a run that has ended.
 
     Attributes:
-        measure: What is estimated, as the axis of a chart names it.
-        level: The run halts once the loss is shown to be below it; None where it has no such level.
-        sides: Errors by class, as surveyed agents tell them.
-        known, known_mistakes: True losses, which an experiment alone knows: of the kind that agents told, in ``unit``,
-            where that is no share of mistakes; and shares of mistakes.
-        weights: Of a model that is a sum: what each feature adds at most, the heaviest first.
-        than: What the verdict compares the model with; empty where that is no question.
-        unit: What losses are printed in.
-        notice: What a reader must know before believing any promise; empty if there is nothing.
+        measure: The quantity that is estimated, as the axis of a chart names it.
+        level: The run halts once the loss is shown to be below it; None if the run has no such level.
+        sides: Errors by class, as reported by the surveyed agents.
+        known, known_mistakes: True losses, known in an experiment only: of the kind that agents reported, in ``unit``,
+            if that is not the share of mistakes; and shares of mistakes.
+        weights: For an additive model, what each feature contributes at most, the largest first.
+        than: What the verdict compares the model with; empty if there is no comparison.
+        unit: The unit in which losses are printed.
+        notice: What a reader must know before trusting any guarantee; empty if there is nothing.
     """
 
     name: str
@@ -147,7 +147,7 @@ IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
 
 
 def against(found: Interval, level: float | None, *, unit: Unit = PER_CENT) -> str:
-    """Say what an interval tells about the level at which the run halts."""
+    """Return in words how an interval compares with the level at which the run halts."""
     if level is None:
         return ""
     bound = percents.exact(level, unit)
@@ -157,13 +157,13 @@ def against(found: Interval, level: float | None, *, unit: Unit = PER_CENT) -> s
 
 
 def promise(who: str, wire: Mapping[str, Any]) -> Promise:
-    """Say a guarantee in plain words and as a formula (:mod:`common.privacy.guarantee`)."""
+    """Return a guarantee in plain words and as a formula (:mod:`common.privacy.guarantee`)."""
     given = PrivacyGuarantee.parse(dict(wire))
     return Promise(who, formula(given), in_words(given), str(given))
 
 
 def judged_in_words(judged: Mapping[str, Any], *, unit: Unit = PER_CENT) -> str:
-    """Return what the agents say of a candidate (its estimate, and how many were asked), in words."""
+    """Return in words the agents' judgement of a candidate: its estimate, and how many were asked."""
     return f"{percents.estimate_or_vague(judged['estimate'], unit=unit)}, {judged['asked']:,} agents"
 
 
@@ -184,9 +184,9 @@ MAX_MODEL_LINES = 80  # lines of a model that are shown
 
 
 def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:
-    """Return what is shown of a run that has ended; ``BadData`` if the result is none of the scenario's.
+    """Return the view of a run that has ended; ``BadData`` if the result does not fit the scenario.
 
-    Its rounds are those of :func:`referee.runs.results.rounds_of`.
+    ``rounds`` are those of :func:`referee.runs.results.rounds_of`.
     """
     try:
         return _view(scenario, result, rounds)
@@ -241,12 +241,12 @@ def _than(result: Mapping[str, Any]) -> str:
 
 
 def quality_of(result: Mapping[str, Any]) -> ScoreQuality | None:
-    """Return how good a result's calibrated score is; None where no agents were surveyed."""
+    """Return the quality of a result's calibrated score; None if no agents were surveyed."""
     return None if result.get("quality") is None else ScoreQuality.parse(dict(result["quality"]))
 
 
 def rates_in_words(found: ScoreQuality) -> Iterator[tuple[str, str]]:
-    """Go through what a survey of agents tells of a score besides its curve."""
+    """Yield what a survey of agents shows about a score besides its curve."""
     auc, sure = percents.estimate_or_vague(found.auc.wire()), certainty(found.recall.confidence)
     yield "AUC of the score in bins", f"{auc}, {certainty(found.auc.confidence)} by the normal law, which is no bound"
     above = percents.share(found.threshold)
@@ -266,7 +266,7 @@ def _curve(result: Mapping[str, Any]) -> Iterator[ChartEntry]:
 
 
 def lost(result: Mapping[str, Any]) -> list[str]:
-    """Say how many agents were asked and did not answer, and why, as far as that is known."""
+    """Return how many agents were asked and did not answer, and the known reasons."""
     found = result["lost"]
     words = [f"{found['silent']:,} kept silent"] if found["silent"] else []
     if found["declined"]:
@@ -276,9 +276,9 @@ def lost(result: Mapping[str, Any]) -> list[str]:
 
 
 def over_all_runs(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what all runs may have cost the people of each side of this one, as far as a ledger of people knows.
+    """Yield what all runs may have cost the people of each side of this one, according to a ledger of people.
 
-    Of a deployment elsewhere only the curator's word is known, which it signs before agents are charged.
+    For a remote deployment only the curator's signed statement is known, from before the agents are charged.
     """
     signed, found = result["privacy"].get("all_runs"), result.get("all_runs")
     if signed and not found:
@@ -308,7 +308,7 @@ def _interval(wire: Mapping[str, Any]) -> Interval:
 
 def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[Gauge]:
     agents, most = result["agents"], scenario.agents.answers
-    once = min(agents["asked"], agents["enrolled"])  # as long as a run goes on, answers asked for
+    once = min(agents["asked"], agents["enrolled"])  # while a run goes on, ``asked`` counts requested answers
     people = agents.get("people", once)
     asked, enrolled, rounds = map(_number_of, (people, agents["enrolled"], result["iterations"]))
     times = "once" if most == 1 else f"at most {most} times"
@@ -320,13 +320,13 @@ def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[G
 
 
 def solves_a_problem(result: Mapping[str, Any]) -> bool:
-    """Tell whether the answer of a run is no model: it is then shown whole."""
+    """Return whether the answer of a run solves a problem and is no model; it is then shown in full."""
     answer = result["answer"] or {}
     return "kind" in answer and answer["kind"] not in HYPOTHESES.names()
 
 
 def agents_in_words(agents: Mapping[str, int]) -> str:
-    """Return how many agents a run asked, and how many answered; who was asked several times is counted once."""
+    """Return how many agents a run asked, and how many answered; an agent asked several times counts once."""
     asked, answered = f"{agents.get('people', agents['asked']):,}", f"{agents['answered']:,} answered"
     if "people" in agents:
         answered = f"{agents['answered']:,} of {agents['asked']:,} answers came"
@@ -393,7 +393,7 @@ def _rounds_note(scenario: ResolvedScenario) -> str:
 
 
 def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
-    """Go through the true losses of the kind that agents told, those first that are of their bound as well."""
+    """Yield the true losses of the kind that agents reported; first the one that their bound is about."""
     for name, key, note in (
         ("this run's answer, tested", "tested_loss", "true loss of the kind that agents tested"),
         ("this run's answer, squared", "mean_squared_error", "true squared loss"),
@@ -403,7 +403,7 @@ def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
 
 
 def _known_mistakes(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
-    """Go through the true shares of people whom the answer, and each baseline, labels wrongly, whatever agents told."""
+    """Yield the true shares of people that the answer, and each baseline, misclassifies, whatever agents reported."""
     if truth.get("loss_on_target") is not None and "correct" not in truth:
         whole = _number_of(truth["loss_on_target"])
         yield ChartEntry("this run's answer", whole, "truth", note="true loss on the population")
@@ -417,7 +417,7 @@ def _known_mistakes(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
 
 
 def _released(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Model | None:
-    """Return the model over the columns of the table; None where the answer is none, or people are of no table."""
+    """Return the model over the columns of the table; None if the answer is no model, or people are in no table."""
     try:
         return released(scenario, dict(result))
     except BadInput:
@@ -458,7 +458,7 @@ def view_so_far(
     promises: Mapping[str, PrivacyGuarantee],
     status: str,
 ) -> RunView:
-    """Return what is shown of a run that goes on, from what is known so far; raises as :func:`run_view` does."""
+    """Return the view of an unfinished run, from what is known so far; raises as :func:`run_view` does."""
     document = {
         "status": status,
         "reason": "",
