@@ -76,7 +76,7 @@ class RefereeInfo(Value):
 
 
 class RunRequest(Value):
-    """A request to run a resolved scenario; repeating it returns the run in its current state."""
+    """A request to run a resolved scenario; the same again returns the run as it stands."""
 
     scenario: dict[str, Any]
     seed: int | None = Field(default=None, ge=0, lt=1 << 63)

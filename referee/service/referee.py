@@ -207,8 +207,7 @@ class Referee:
     def drive(self) -> bool:
         """Become the process of this referee that drives its runs, if no other does; return whether this one drives.
 
-        The first call need not wait for the previous lease to expire: the state directory was free, so its process
-        has ended.
+        The first call does not wait for an earlier process's lease: the directory was free, so that process has ended.
         """
         drives = self.store.take_lease(self._name, self.lease, again=not self._began)
         self._began = True
