@@ -1,1 +1,1 @@
-"""HTTP between the parties: server, client, limits, TLS, oblivious HTTP, and what commands have in common."""
+"""HTTP between the parties: server, client, limits, TLS, oblivious HTTP, and the common base of the commands."""

@@ -1,7 +1,7 @@
-"""What all HTTP services of Tandem have in common: problem documents, limits, liveness, readiness, metrics.
+"""The common base of all HTTP services of Tandem: problem documents, limits, liveness, readiness, metrics.
 
-Every error becomes a problem document (RFC 9457); what the domain did not raise on purpose becomes a bare 500 without
-any detail, since a detail might hold somebody's data.
+Every error becomes a problem document (RFC 9457). An unexpected exception becomes a 500 without any detail, since a
+detail might contain private data.
 """
 
 import json
@@ -58,7 +58,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 class Service(FastAPI):
-    """An app behind its edge: what the edge answers does not pass through the framework."""
+    """An app behind its edge; requests that the edge answers do not pass through the framework."""
 
     def __init__(self, threads: Iterable[Supervised] = (), **settings: Any) -> None:
         super().__init__(**settings)
@@ -70,14 +70,14 @@ class Service(FastAPI):
         await self._outermost(scope, receive, send)
 
     def allow_origins(self, origins: Sequence[str], resources: re.Pattern[bytes]) -> None:
-        """Let pages of these origins ask for resources (:class:`~common.net.origins.AllowedOrigins`)."""
+        """Let web pages of these origins request resources (:class:`~common.net.origins.AllowedOrigins`)."""
         if origins:
             self._outermost = allowed = AllowedOrigins(self.edge, origins, resources)
             self.edge.origins = allowed.origins
 
     def openapi(self) -> dict[str, Any]:
         described = super().openapi()
-        # Added once and not worked out for each route, which was two thirds of the time in which an app is made.
+        # Added once, not computed for each route: that took two thirds of the time to create an app.
         problem_schema = ProblemDocument.model_json_schema()
         described.setdefault("components", {}).setdefault("schemas", {})["Problem"] = problem_schema
         return described
@@ -98,15 +98,15 @@ def create_app(
     checks: Mapping[str, Check] | None = None,
     threads: Iterable[Supervised] = (),
 ) -> Service:
-    """Return an app with what all have in common: problem documents, limits, liveness and readiness.
+    """Return an app with what all services share: problem documents, limits, liveness and readiness.
 
-    ``limits`` are of its :class:`~common.net.edge.Edge`; ``checks`` and ``threads`` tell whether it is ready.
+    ``limits`` are those of its :class:`~common.net.edge.Edge`; ``checks`` and ``threads`` determine its readiness.
     """
     about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
     app = Service(threads, **about, docs_url=None, redoc_url=None)
     readiness = Readiness({**(checks or {}), **{thread.name: thread.check for thread in app.threads}})
 
-    # What every stranger may ask is cheap: many who ask at the same time delay others by the time that each takes.
+    # Resources open to anybody must be cheap: many requests at the same time delay others by the time that each takes.
     async def health(call: Call) -> Reply:
         return Reply(200, b'{"status":"alive"}')
 
@@ -142,7 +142,7 @@ def create_app(
 def answer_errors(
     app: Service, shown: Callable[[TandemError], Response], plain: Callable[[HTTPException], Response]
 ) -> None:
-    """Have every error of an app answered: ``plain`` answers those of the framework."""
+    """Register handlers for every error of an app; ``plain`` answers those of the framework."""
 
     @app.exception_handler(TandemError)
     async def refused(request: Request, error: TandemError) -> Response:
@@ -174,7 +174,7 @@ def metrics_response(families: Iterable[Family]) -> Response:
 
 
 def of_requests(app: Service) -> list[Family]:
-    """Return what every service counts of its requests, and of its threads."""
+    """Return the metrics of requests and threads that every service has."""
     edge = app.edge
     classes: Counter[str] = Counter()
     for status, count in list(edge.statuses.items()):
@@ -191,12 +191,12 @@ def of_requests(app: Service) -> list[Family]:
 
 
 async def read_signed(request: Request, kind: str) -> Signed:
-    """Do what :func:`signed_of` does with a request's body, beside the service's loop."""
+    """Do what :func:`signed_of` does with a request's body, outside the event loop."""
     return await run_in_threadpool(signed_of, await request.body(), kind)
 
 
 def signed_of(raw: bytes, kind: str) -> Signed:
-    """Parse a signed message of a kind strictly, or raise BadMessage; its signature is the domain's to verify."""
+    """Parse a signed message of a kind strictly, or raise BadMessage; the caller verifies its signature."""
     signed = Signed.parse(canonical.decode(raw))
     if signed.kind != kind:
         raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
@@ -213,9 +213,9 @@ def add_handled(
     limit: int | Guarded = TINY,
     **described: Any,
 ) -> None:
-    """Add a resource that the edge answers: the framework describes it, and no request for it comes there.
+    """Add a resource that the edge answers; the framework only describes it and gets no request for it.
 
-    ``limit`` is the edge's for bodies.
+    ``limit`` is the edge's limit for bodies.
     """
     place = path.partition("{")[0]
     app.edge.limits[place] = limit

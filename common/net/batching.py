@@ -1,4 +1,4 @@
-"""Work that is cheaper in groups: what several requests bring is handed to one function, off the event loop."""
+"""Batch processing: the items of several requests are passed together to one function, off the event loop."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from common.net.monitoring import ITEMS, SECONDS, Histogram
 
 Outcome = TypeVar("Outcome")
 
-MOST = 512  # items of one group, at most
-WAITING = 8192  # items that may wait, some seconds of work; a further one is told to come again
+MOST = 512  # most items of one group
+WAITING = 8192  # most waiting items, some seconds of work; a further one gets Busy and may retry
 
 
 class Grouped(Generic[Outcome]):
-    """One group after the other: while one is worked on, the next one gathers. Alone, an item waits for nobody.
+    """Processes groups one after the other; while one is processed, the next gathers. A single item does not wait.
 
     Args:
-        work: Called in a thread with a group; returns an outcome for each of its items. What it raises, all get.
-        check: Called with a group before that, in a thread of its own, while ``work`` is busy with the group before. It
-            returns for each item what ``work`` is called with; by default that is the item itself.
+        work: Called in a thread with a group; returns an outcome for each item. If it raises, all items get that.
+        check: Called with a group before ``work``, in a thread of its own, while ``work`` is busy with the previous
+            group. Returns for each item what to pass to ``work``; by default the item itself.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Grouped(Generic[Outcome]):
         return len(self._items)
 
     def check_room(self) -> None:
-        """Refuse a further item before any work is done for it: Busy, if too many wait already."""
+        """Raise Busy if too many items wait already, before any work is done for a further one."""
         if len(self._items) >= WAITING:
             raise Busy(f"{WAITING} requests of this kind wait already")
 
     async def __call__(self, item: Any) -> Outcome:
-        """Return what becomes of an item, or raise Busy."""
+        """Return the outcome of an item, or raise Busy."""
         self.check_room()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._items.append((item, future))
@@ -62,7 +62,7 @@ class Grouped(Generic[Outcome]):
         return await future
 
     def _go_on(self) -> None:
-        """Begin what can begin: each stage has one group at a time, and one waits between them at most."""
+        """Start the stages that can run: each has one group at a time, and at most one group waits between them."""
         if not self._work.busy and self._checked is not None:
             checked, self._checked = self._checked, None
             self._begin(self._work, *checked, self._finish)
@@ -100,7 +100,7 @@ class Grouped(Generic[Outcome]):
         self._checked = checked, futures
 
     def _finish(self, outcomes: Sequence[Outcome], futures: Sequence[asyncio.Future[Outcome]]) -> None:
-        self._go_on()  # before anybody is answered: a thread waits
+        self._go_on()  # before the outcomes are delivered, because a thread is idle
         for future, outcome in zip(futures, outcomes, strict=True):
             if not future.cancelled():
                 future.set_result(outcome)

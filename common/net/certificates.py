@@ -1,16 +1,16 @@
-"""An authority of one's own and the certificates of all parties, in a directory for each of them to be handed.
+"""A private certificate authority and the certificates of all parties, in one directory to hand to each party.
 
 ::
 
-    authority/  ca.pem ca.key                                     stays with whoever runs this
-    curator/    ca.pem server.pem server.key                      of the curator, which admits clients of ca.pem only
-    referee/    ca.pem server.pem server.key client.pem client.key   of the referee, a client of the curator
+    authority/  ca.pem ca.key                                     stays on this machine
+    curator/    ca.pem server.pem server.key                      for the curator, which admits clients of ca.pem only
+    referee/    ca.pem server.pem server.key client.pem client.key   for the referee, a client of the curator
     witness/    ca.pem server.pem server.key
-    monitor/    ca.pem client.pem client.key                      of whoever reads the curator's metrics, or probes it
-    public/     ca.pem                                            of agents, hosts, operators: whom they believe
+    monitor/    ca.pem client.pem client.key                      for reading the curator's metrics, or probing it
+    public/     ca.pem                                            for agents, hosts, operators: the trusted authority
 
-A server's certificate is no client's, so no service can pass for the referee before the curator. Keys are of P-256, in
-files that their owner alone reads.
+A server certificate is not valid for a client, so no other service can impersonate the referee to the curator. Keys are
+on P-256, in files that only their owner can read.
 """
 
 import datetime
@@ -29,20 +29,20 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from common.core.durable import write_durably
 from common.core.errors import BadInput
 
-SERVERS = ("curator", "referee", "witness")  # services that show a certificate to whoever dials them
-CLIENTS = ("referee", "monitor")  # who shows a certificate to the curator
-OWN_NAMES = ("localhost", "127.0.0.1", "::1")  # names under which a service is dialled from its own machine
-DAYS = 397  # days for which a party's certificate holds, unless one says otherwise
+SERVERS = ("curator", "referee", "witness")  # services with a server certificate
+CLIENTS = ("referee", "monitor")  # parties with a client certificate, for the curator
+OWN_NAMES = ("localhost", "127.0.0.1", "::1")  # names of a service on its own machine
+DAYS = 397  # default days for which a party's certificate is valid
 AUTHORITY_LASTS = datetime.timedelta(days=3650)
-SOON = datetime.timedelta(days=30)  # a certificate that ends within this time is made anew
-SKEW = datetime.timedelta(hours=1)  # certificates begin so long before they are made: clocks differ
+SOON = datetime.timedelta(days=30)  # a certificate that expires within this time is renewed
+SKEW = datetime.timedelta(hours=1)  # certificates are valid from this long before they are made: clocks differ
 
 _SERVER, _CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
 
 @dataclass(frozen=True)
 class Made:
-    """What became of one certificate; ``fresh``: it was made now, else it is as it was. It ends in UTC."""
+    """The outcome for one certificate; ``fresh``: it was made now, else it is unchanged. Its end is in UTC."""
 
     path: Path
     fresh: bool
@@ -50,7 +50,7 @@ class Made:
 
 
 def names_of(hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return under which names each service is dialled: its own, this machine's, and those given, or raise BadInput.
+    """Return the names of each service for its certificate: its own, this machine's, and those given; or BadInput.
 
     A host is ``NAME`` (for all services) or ``PARTY=NAME``; a name is a host name or an IP address.
     """
@@ -68,9 +68,9 @@ def names_of(hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
 def make_all(
     folder: Path, names: Mapping[str, tuple[str, ...]], *, days: int = DAYS, now: datetime.datetime | None = None
 ) -> list[Made]:
-    """Make what is missing, has other names, ends soon or is another authority's; leave the rest as it is.
+    """Make certificates that are missing, have other names, expire soon or are another authority's; keep the rest.
 
-    BadInput, if there is an authority that cannot be used: its key is gone or another one's, or it has ended.
+    BadInput if there is an authority that cannot be used: its key is missing or does not match, or it has expired.
     """
     now = now or datetime.datetime.now(datetime.UTC)
     authority, made = _authority(folder / "authority", now)
@@ -99,7 +99,7 @@ def read(path: Path) -> x509.Certificate:
 
 
 def check_holds(path: Path, whose: str, now: datetime.datetime | None = None) -> None:
-    """Refuse a certificate that does not hold at present by a BadInput that says when, and what to do."""
+    """Raise BadInput for a certificate that is not valid now, stating its dates and what to do."""
     now, found = now or datetime.datetime.now(datetime.UTC), read(path)
     again = "make another (referee certificates DIR), put it there and start again"
     if path.name == "ca.pem":
@@ -115,7 +115,7 @@ def check_holds(path: Path, whose: str, now: datetime.datetime | None = None) ->
 
 @dataclass(frozen=True)
 class _Authority:
-    """What signs the parties' certificates."""
+    """The authority's certificate and key, which signs the parties' certificates."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -214,7 +214,7 @@ def _keep(path: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivat
     path.parent.chmod(0o700)
     plain = serialization.NoEncryption()
     raw = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    # The key first: after a crash between the two the next call finds that they do not fit, and begins again.
+    # The key first: after a crash between the two writes the next call finds that they do not match, and starts over.
     write_durably(path.with_suffix(".key"), raw, mode=0o600)
     write_durably(path, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
 

@@ -1,4 +1,4 @@
-"""What the three commands have in common: one line on stderr and the right exit status when something is wrong."""
+"""The common base of the commands: on an error, one line on stderr and the right exit status."""
 
 import errno
 import functools
@@ -25,10 +25,10 @@ from common.core.terminal import say, warn
 from common.net import tls
 
 ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"  # environment variable, set for the processes that a deployment starts
-REFEREE_KEY = "TANDEM_REFEREE_KEY"  # environment variable: public key of the referee that is obeyed
-LOG_FORMAT = "TANDEM_LOG_FORMAT"  # environment variable: ``plain`` (the default) or ``json``, one object a line
+REFEREE_KEY = "TANDEM_REFEREE_KEY"  # environment variable: public key of the referee whose requests are accepted
+LOG_FORMAT = "TANDEM_LOG_FORMAT"  # environment variable: ``plain`` (the default) or ``json``, one object per line
 LOG_LEVEL = "TANDEM_LOG_LEVEL"  # environment variable: ``info``, ``warning`` (the default) or ``error``
-# Options of the commands that charge people: where, and whether at all.
+# Options of the commands that charge people's budgets: in which ledger, and whether at all.
 Ledger = Annotated[
     Path | None,
     typer.Option(
@@ -63,7 +63,7 @@ EXIT_HELP = "Exit status: " + "; ".join(f"{status} {meaning}" for status, meanin
 
 
 def version() -> str:
-    """Return the installed version; of a checkout that is not installed, a word for that."""
+    """Return the installed version; for a checkout that is not installed, a placeholder."""
     from common.core.version import release
 
     return release() or "from a checkout that is not installed"
@@ -76,9 +76,9 @@ def _print_version(context: typer.Context, asked: bool) -> None:
 
 
 class Application(typer.Typer):
-    """A command of commands, each of which may have groups of options, and ends clearly whatever goes wrong.
+    """A command with subcommands, each of which may have groups of options, and reports every error in one line.
 
-    The help of each ends with what its exit status means.
+    The help of each ends with the meaning of its exit status.
     """
 
     def command(  # type: ignore[override]  # the settings are those of typer.Typer.command
@@ -92,7 +92,7 @@ class Application(typer.Typer):
         begin()
         try:
             return super().__call__(*given, **further)
-        except KeyboardInterrupt:  # before a command begins, which says what it has kept
+        except KeyboardInterrupt:  # before a command begins; a command itself reports what it has kept
             raise SystemExit(130) from None
 
 
@@ -104,7 +104,7 @@ def application(summary: str) -> Application:
         no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # plain help takes half the time that framed help takes to load
+        rich_markup_mode=None,  # plain help loads in half the time of framed help
     )
 
     @app.callback(help=summary)
@@ -119,23 +119,23 @@ def application(summary: str) -> Application:
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What a write fails with where a disk, a share of it, or the size that a file may have is used up."""
+"""Error numbers of a write when the disk is full, or a quota or the maximum size of a file is reached."""
 
 
 def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn an error of Tandem's into one line on stderr and exit status 1 (2 if a scenario or option is wrong)."""
+    """Turn a TandemError into one line on stderr and exit status 1 (2 if a scenario or option is wrong)."""
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except (Exception, KeyboardInterrupt) as error:
-            database = sys.modules.get("sqlalchemy.exc")  # where it is not loaded, no error is one of a database
+            database = sys.modules.get("sqlalchemy.exc")  # if it is not loaded, no error comes from a database
             status = 1
             if isinstance(error, TandemError):
                 _say(error.title, error.words)
                 status = 2 if isinstance(error, BadScenario) else 1
-            elif isinstance(error, BrokenPipeError):  # that is no fault, and the reader knows it
+            elif isinstance(error, BrokenPipeError):  # no error: the reader has closed the pipe
                 status = 141
             elif isinstance(error, OSError):
                 full = error.errno in _FULL
@@ -162,7 +162,7 @@ def end_with_stdin() -> None:
 
 
 def has_terminal() -> bool:
-    """Tell whether a person can read a question, and answer it."""
+    """Return whether a person can read a question on the terminal and answer it."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -170,15 +170,15 @@ def _say(title: str, detail: str) -> None:
     warn(f"{title}: {one_line(detail)}")
 
 
-MEMORY, SECONDS = 512 << 20, 60.0  # what a command may take that reads folders of anybody
+MEMORY, SECONDS = 512 << 20, 60.0  # limits, in bytes and seconds, of a command that reads untrusted folders
 Large = Annotated[
     bool, typer.Option("--large", help="Set no limits; by default a folder may take 512 MiB of memory and a minute.")
 ]
-_begun = threading.Event()  # set where this process is a command's own
+_begun = threading.Event()  # set if this process was started as a command
 
 
 def read_within_limits(large: bool) -> None:
-    """Let the rest of a command read what anybody may have written: beyond the limits it is ended, with one line."""
+    """Limit the rest of a command, which reads untrusted data; beyond the limits it is ended, with one line."""
     if _begun.is_set() and not large:
         words = (
             "reading the folder {}, and was ended: it is very large, or was made to do that. If you know that it is so "
@@ -187,16 +187,16 @@ def read_within_limits(large: bool) -> None:
         machine.go_on_within(MEMORY, SECONDS, lambda why: _say("Data not acceptable", words.format(why)))
 
 
-NEW_OBJECTS = 50_000  # after so many a process looks for garbage
+NEW_OBJECTS = 50_000  # new objects after which garbage is collected
 
 
 def begin() -> None:
-    """Do what comes first in every command: streams that are there, logs of plain lines, few looks for garbage."""
+    """Prepare the process of a command: open missing streams, log plain lines, collect garbage rarely."""
     _begun.set()
-    # A service loads 150,000 objects that stay: looking through them after each 700 new ones took a sixth of its start.
+    # A service loads 150,000 objects that stay: collection after each 700 new ones took a sixth of its start time.
     gc.set_threshold(NEW_OBJECTS)
     for stream, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
-        if getattr(sys, stream) is None:  # closed by whoever started this process
+        if getattr(sys, stream) is None:  # closed by the process that started this one
             setattr(sys, stream, open(os.devnull, mode))  # noqa: SIM115 - as long as the process
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as Python does it on standard error
@@ -217,7 +217,7 @@ def log_plainly() -> None:
     threading.excepthook = lambda raised: _uncaught(
         raised.exc_type, raised.exc_value or raised.exc_type(), raised.exc_traceback
     )
-    # Ours alone: what libraries log of requests may hold tokens.
+    # Only Tandem's own loggers: libraries may log requests that hold tokens.
     logging.getLogger("tandem").setLevel(level.upper())
 
 
@@ -227,7 +227,7 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 
 def _file(option: str, variable: str, help: str, *, kept: bool = False) -> Any:
-    """Return an option that is a file; ``kept`` in the environment, for the processes that this one starts."""
+    """Return an option for a file; if ``kept``, it is put into the environment for the processes started here."""
 
     def keep(value: Path | None) -> Path | None:
         if value is not None:
@@ -277,8 +277,8 @@ TlsClientCa = Annotated[
 def grouped(command: Callable[..., R]) -> Callable[..., R]:
     """Let a command take groups of options: parameters whose annotations are frozen dataclasses of options.
 
-    The command line has every field of a group as an option of its own, in the place of the group; the fields are
-    annotated as parameters of commands are. All other parameters stay what they are.
+    On the command line every field of a group is an option of its own, at the place of the group; the fields are
+    annotated as parameters of commands are. All other parameters stay unchanged.
     """
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
@@ -298,7 +298,7 @@ def grouped(command: Callable[..., R]) -> Callable[..., R]:
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         return command(**given)
 
-    del called.__wrapped__  # whoever asks for the signature is to see the options
+    del called.__wrapped__  # so that inspect.signature shows the options
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
@@ -306,7 +306,7 @@ def grouped(command: Callable[..., R]) -> Callable[..., R]:
 
 @dataclass(frozen=True)
 class LedgerOptions:
-    """What all runs together may cost people: the ledger that is charged, its witnesses, or nobody's."""
+    """The ledger of people that is charged for all runs together, and its witnesses; or no ledger."""
 
     ledger: Ledger = None
     ledger_witness: LedgerWitness = None
@@ -321,7 +321,7 @@ class LedgerOptions:
 
 @dataclass(frozen=True)
 class ServiceTlsOptions:
-    """How a service speaks TLS."""
+    """The TLS options of a service."""
 
     tls_cert: Annotated[
         Path | None,
@@ -338,7 +338,7 @@ class ServiceTlsOptions:
 
 @dataclass(frozen=True)
 class ClientTlsOptions:
-    """How a client speaks TLS, and what it shows a curator; the options themselves set it."""
+    """The TLS options of a client, and its certificate for a curator; parsing the options sets the environment."""
 
     tls_ca: TlsCa = None
     tls_client_cert: Annotated[
@@ -359,7 +359,7 @@ class ClientTlsOptions:
 
 
 def serving(party: str, given: ServiceTlsOptions, clients: Path | None = None) -> ssl.SSLContext | None:
-    """Return how a service speaks TLS; None without a certificate, which the other files mean nothing without."""
+    """Return the TLS context of a service; None without a certificate, which the other files require."""
     if given.tls_cert is not None:
         return tls.server_context(tls.CertificateFiles.of(f"this {party}", given.tls_cert, given.tls_key), clients)
     for option, file in (("--tls-key", given.tls_key), ("--tls-client-ca", clients)):

@@ -1,4 +1,4 @@
-"""HTTP as Tandem's clients speak it: one place that retries, and that turns problem documents back into errors."""
+"""The HTTP client of Tandem: retries requests, and turns problem documents back into errors."""
 
 import os
 import time
@@ -32,34 +32,34 @@ from common.net.edge import SMALL
 from common.net.tls import base_address, context_for, fault_of, is_address
 from common.net.transport import Transport, pause, send
 
-PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between attempts; the last repeats
+PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between attempts; the last value repeats
 
-ANSWER = 16 << 20  # bytes of the longest answer but a release: a question, with its hypothesis
-QUOTED = 200  # characters that are quoted of what a stranger answers in the place of a peer
+ANSWER = 16 << 20  # bytes of the longest answer except a release: a question with its hypothesis
+QUOTED = 200  # most characters quoted from the response of something that is not the peer
 SOON = 15.0  # seconds that an attempt may take, however short the patience is
-AT_WORK = (0.1, 5.0)  # seconds between two requests to a peer at work: an eighth of those so far, within these
+AT_WORK = (0.1, 5.0)  # seconds between two requests to a peer that is computing: an eighth of the time so far, clipped
 
 
 class Client:
-    """Requests to one service, which messages call :attr:`party`. All are idempotent: each may be repeated.
+    """A client of one service, called :attr:`party` in messages. All requests are idempotent: each may be repeated.
 
-    A peer that cannot be trusted is refused at the first contact, and waited for later, as its certificate is renewed.
-    No redirect is followed, nothing compressed is read, no cookie is kept.
+    A peer that cannot be trusted is refused at the first contact; later it is retried, since its certificate may be
+    being renewed. The client follows no redirect, reads nothing compressed and keeps no cookie.
 
     Args:
         patience: Seconds to keep trying while the service does not answer.
-        timeout: Seconds that one attempt may take: no more than the patience, or :data:`SOON`; each 64 KiB that come or
-            go add one.
+        timeout: Seconds that one attempt may take: at most the patience, or :data:`SOON`; each 64 KiB sent or received
+            adds one.
 
     Raises:
         BadInput: If ``url`` is not an address of a web service, or a file that TLS needs cannot be used.
     """
 
     party: ClassVar[str] = "service"
-    shows: ClassVar[bool] = False  # whether this process's certificate is for this party, and no other
-    most: ClassVar[int] = SMALL  # bytes of one answer, at most, where a request names no other number
-    works: float = 0.0  # seconds for which the service may answer 202: it is still at work
-    insists: ClassVar[bool] = False  # whether a service that cannot store anything is asked again
+    shows: ClassVar[bool] = False  # whether this process's client certificate is for this party
+    most: ClassVar[int] = SMALL  # most bytes of one answer, where a request states no other limit
+    works: float = 0.0  # seconds for which the service may answer 202: it is still computing
+    insists: ClassVar[bool] = False  # whether to retry at a service that cannot store anything
 
     def __init__(
         self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None, timeout: float = 60.0
@@ -87,21 +87,21 @@ class Client:
         most: int | None = None,
         **parts: Any,
     ) -> httpx.Response:
-        """Send a request, again and again while the service does not answer or says 503, or 202 where it may.
+        """Send a request; retry while the service does not answer, or answers 503, or 202 where that is allowed.
 
-        A proxy before a service that is away answers 502 or 504 in words of its own, and a service that had to wait too
-        long for a request 408: it has read none of it.
+        Also retried are 502 and 504, from a proxy whose service cannot be reached, and 408, from a service that waited
+        too long for the request: it has processed none of it.
 
         Args:
-            patience, timeout, most: For this request alone: seconds to keep trying (and to be at work), seconds of one
-                attempt, bytes of the answer.
+            patience, timeout, most: For this request alone: seconds to keep trying (and for 202 answers), seconds of
+                one attempt, bytes of the answer.
 
         Raises:
             CannotWrite: If the service cannot store anything at present; where the client insists, after the patience.
             PeerUnavailable: If the service did not answer within the patience.
-            PeerUntrusted: If TLS does not show that it is the service which is meant, or it refuses our certificate.
-            PeerMisbehaved: If it answers more than it may, or is at work for too long.
-            Overdue: If the time is over that the caller allows (:func:`common.net.transport.time_limit`).
+            PeerUntrusted: If TLS does not authenticate the intended service, or the service refuses our certificate.
+            PeerMisbehaved: If its answer is too long, or it answers 202 for too long.
+            Overdue: If the caller's deadline has passed (:func:`common.net.transport.time_limit`).
             TandemError: The error that the service reported, as its own type.
         """
         works = self.works if patience is None else min(self.works, patience)
@@ -158,7 +158,7 @@ class Client:
         return f"the {self.party} at {self.url}"
 
     def check_states_protocol(self, response: httpx.Response) -> None:
-        """Refuse a peer that states no protocol at the first contact, as an older one (VersionSkew)."""
+        """Refuse a peer that states no protocol at the first contact: it is an older version (VersionSkew)."""
         if HEADER not in response.headers:
             raise skew(self._peer, None, BEFORE)
 
@@ -187,7 +187,7 @@ class Client:
         raise error
 
     def document(self, method: str, path: str, **parts: Any) -> dict[str, Any]:
-        """Send a request and return the JSON object that it is answered with, or raise PeerMisbehaved."""
+        """Send a request and return the JSON object in the answer, or raise PeerMisbehaved."""
         return self.document_of(self.request(method, path, **parts))
 
     def document_of(self, response: httpx.Response) -> dict[str, Any]:
@@ -203,7 +203,7 @@ class Client:
 
 
 def json_of(response: httpx.Response) -> Any:
-    """Return the JSON value of a response; None if it is none, or one that would fill the memory."""
+    """Return the JSON value of a response; None if it is not JSON, or would take too much memory."""
     try:
         return canonical.decode(response.content)
     except BadMessage:
@@ -233,7 +233,7 @@ def _cannot_write(response: httpx.Response) -> bool:
 
 
 def bearer(token: str, name: str) -> dict[str, str]:
-    """Return the header that carries a token; BadInput, which does not show it, if no header can."""
+    """Return the header with a token; BadInput, which does not show the token, if no header can hold it."""
     if not (token.isascii() and token.isprintable()):
         raise BadInput(f"{name} holds a line's end or a character beyond ASCII: give it as it was handed out")
     return {"Authorization": f"Bearer {token}"}
@@ -243,13 +243,13 @@ T = TypeVar("T")
 
 WITNESS_TOKEN = "TANDEM_WITNESS_TOKEN"  # noqa: S105 - the name of a variable
 """Environment variable with the token of a witness service."""
-WITNESS_PATIENCE = 2.0  # seconds for which a referee keeps trying: what it cannot have witnessed now it can later
-_PAGE = 100  # checkpoints that are asked for together
-_BYTES = 32 << 20  # bytes of all pages together, at most
+WITNESS_PATIENCE = 2.0  # seconds for which a referee keeps trying; a checkpoint can also be witnessed later
+_PAGE = 100  # checkpoints requested together
+_BYTES = 32 << 20  # most bytes of all pages together
 
 
 class WitnessClient(Client):
-    """A service that keeps checkpoints of runs (:class:`common.log.witness.Witness`); a token admits who puts them."""
+    """A service that keeps checkpoints of runs (:class:`common.log.witness.Witness`); putting one needs a token."""
 
     party = "witness"
     most = 4 << 20
@@ -264,14 +264,14 @@ class WitnessClient(Client):
         return self.url
 
     def key(self) -> str:
-        """Return its public key, by which its words are verified from now on."""
+        """Return the witness's public key, with which its statements are verified from now on."""
         self._pinned = str(self.document("GET", "/v1/witness").get("key"))
         return self._pinned
 
     def keep(self, signed: Signed) -> Signed:
-        """Keep a checkpoint; return the witness's word.
+        """Have a checkpoint kept; return the witness's signed statement.
 
-        RolledBack, if it has seen another history of the run, and shows one that the same referee has signed.
+        RolledBack if the witness has seen another history of the run, and shows one that the same referee has signed.
         """
         path = f"/v1/runs/{signed.key}/{signed.message['run']}"
         try:
@@ -290,11 +290,11 @@ class WitnessClient(Client):
         self.request("GET", "/v1/ready")
 
     def runs(self, referee: str) -> list[RunSeen]:
-        """Return the runs of a referee that it has seen, by name."""
+        """Return the runs of a referee that the witness has seen, by name."""
         return self._pages(f"/v1/runs/{referee}", RunSeen.parse, lambda found: found[-1].run if found else "")
 
     def _pages(self, path: str, parse: Callable[[Any], T], after: Callable[[list[T]], int | str]) -> list[T]:
-        """Return a whole list; ``after`` tells where its next page begins. Pages without end are refused."""
+        """Return a whole list; ``after`` returns where its next page begins. Endless pages are refused."""
         found: list[T] = []
         begin, read, before = after(found), 0, None
         while True:
@@ -339,7 +339,7 @@ class HttpWitness:
         self._request("PUT", content=signed.model_dump_json())
 
     def check_writable(self) -> None:
-        with closing(Client(self._base, patience=0.0, timeout=1.0)) as client:  # whether it is ready, without waiting
+        with closing(Client(self._base, patience=0.0, timeout=1.0)) as client:  # check readiness without waiting
             client.request("GET", "/v1/ready")
 
     def _request(self, method: str, **parts: Any) -> httpx.Response:

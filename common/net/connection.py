@@ -1,7 +1,7 @@
 """Connections of a server, and requests on them: HTTP/1.1 by httptools, TLS by ``ssl.MemoryBIO``, within limits.
 
-A small request goes from the parser to its handler and back (:meth:`common.net.edge.Edge.small`), any other passes the
-edge as an ASGI request.
+A small request goes from the parser directly to its handler (:meth:`common.net.edge.Edge.small`); any other passes
+through the edge as an ASGI request.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ log = logging.getLogger("tandem")
 MAX_HEAD = 1 << 14  # bytes of a request's line and headers
 MAX_HEADERS = 64
 MAX_PIPELINED = 16  # requests that may wait on one connection for the answer to the one before them
-MAX_UNREAD = 1 << 16  # bytes of a body that wait for the service to read them; then no more is taken in
+MAX_UNREAD = 1 << 16  # bytes of a body that wait for the service; beyond them reading pauses
 MAX_UNSENT = 1 << 14  # bytes of answers that may wait for one connection here, and as many in the system
-MAX_UNTAKEN = 16 << 20  # bytes that may wait on all connections before those go on which none is taken
-LEAST_TAKEN = 1 << 10  # bytes that must be taken from one look to the next, or nothing counts as taken
-LOOKS = 10  # looks within :attr:`Limits.stalled` at whether an answer is taken
-MAX_HANDSHAKES = 1024  # TLS handshakes under way, some 50 KiB each; the one that began first makes room
-LINGER = 1.0  # seconds in which a client that is refused may read why
+MAX_UNTAKEN = 16 << 20  # unsent bytes on all connections, beyond which stalled connections are closed early
+LEAST_TAKEN = 1 << 10  # bytes that a client must read between two checks, or the connection counts as stalled
+LOOKS = 10  # checks within :attr:`Limits.stalled` of whether a client reads its answer
+MAX_HANDSHAKES = 1024  # TLS handshakes under way, some 50 KiB each; beyond them the oldest is dropped
+LINGER = 1.0  # seconds in which a client that is refused may read the reason
 _IN_THE_CLEAR = "this service speaks TLS: dial it with https://, and name its authority with --tls-ca (TANDEM_TLS_CA)"
-_PLAIN = re.compile(rb"/[a-zA-Z0-9/_.-]*")  # paths without a query, in which nothing is encoded
+_PLAIN = re.compile(rb"/[a-zA-Z0-9/_.-]*")  # paths without query and percent-encoding
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How connections are held.
+    """The limits of connections.
 
     Attributes:
-        connections: How many are open at the same time.
+        connections: How many may be open at the same time.
         head: Seconds from the first byte of a request, or from the connection's beginning, to the end of its headers.
         idle: Seconds between an answer and the next request.
-        stalled: Seconds in which somebody who is sent an answer must take some of it; a tenth of that where too much
-            waits on all connections together.
+        stalled: Seconds within which a client must read some of its answer; a tenth of that if too many bytes wait on
+            all connections together.
     """
 
     connections: int
@@ -60,14 +60,14 @@ class Limits:
 
 
 class ServerState:
-    """What all connections of a server share.
+    """The state that all connections of a server share.
 
     Attributes:
-        connections: All that are open.
-        waiting: Those on which no whole request has come yet, the longest waiting first.
-        handshakes: Those on which a TLS handshake is under way, the longest first.
-        untaken: Bytes of answers that wait on all connections that are full.
-        tasks: Requests that are answered at present.
+        connections: All open connections.
+        waiting: Those without a complete request yet, the longest waiting first.
+        handshakes: Those with a TLS handshake under way, the oldest first.
+        untaken: Unsent bytes of answers on all connections whose buffers are full.
+        tasks: Requests being answered.
     """
 
     def __init__(self, app: App, edge: Edge, limits: Limits, tls: ssl.SSLContext | None) -> None:
@@ -80,7 +80,7 @@ class ServerState:
         self._date = 0, b""
 
     def make_room(self, places: dict[HttpConnection, None]) -> bool:
-        """Drop the connection that has waited longest in some places; False, if none waits."""
+        """Drop the connection that has waited longest in ``places``; return False if none waits."""
         longest = next(iter(places), None)
         if longest is None:
             return False
@@ -108,16 +108,16 @@ class HttpConnection(asyncio.Protocol):
         self._state, self._loop = state, loop
         self._tls = None if state.tls is None else TlsStream(state.tls)
         self._parser = httptools.HttpRequestParser(self)
-        self._requests: list[HttpRequest] = []  # the first is answered, the others wait for it
-        self._incoming: HttpRequest | None = None  # whose body is on its way
+        self._requests: list[HttpRequest] = []  # the first is being answered, the others wait for it
+        self._incoming: HttpRequest | None = None  # the request whose body is arriving
         self._url = b""
         self.headers: list[tuple[bytes, bytes]] = []
         self.expects_continue = False
-        self._head = 0  # bytes of a request's head so far; -1 once it is whole
+        self._head = 0  # bytes of a request's head so far; -1 once it is complete
         self._timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._drained: asyncio.Event | None = None
-        self._unsent = 0  # what it adds to all that is untaken
+        self._unsent = 0  # its part of the state's ``untaken``
         self.full = self.lost = self._closing = self._paused = self._idle = False
 
     # The connection -------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class HttpConnection(asyncio.Protocol):
         self.transport.abort()
 
     def finish(self) -> None:
-        """End the connection once what is under way is answered."""
+        """End the connection once the requests under way are answered."""
         if not self._requests:
             self._close()
         for request in self._requests:
@@ -180,11 +180,11 @@ class HttpConnection(asyncio.Protocol):
     def _reject(self, error: TandemError) -> None:
         self._close(_encoded(problem(error), self.date))
 
-    # What comes -----------------------------------------------------------------------------------------------------
+    # Incoming data --------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
-            return  # what is still on its way to a connection that has ended
+            return  # the connection has ended
         if self._idle:
             self._idle = False
             self._stop_timer()
@@ -201,7 +201,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # what follows is another protocol: the connection ends with the answer
+            pass  # another protocol follows: the connection ends with the answer
         except httptools.HttpParserError:
             self._close(_no_request(HTTPStatus.BAD_REQUEST))
         if self._closing:
@@ -211,7 +211,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._head > 0 and not self._requests and self._timer is None:
             self._start_timer(self._state.limits.head)
         elif (request := self._incoming) is not None and request.handler is not None and self._timer is None:
-            self._start_timer(PATIENCE)  # its body is small: it comes within one limit, or not at all
+            self._start_timer(PATIENCE)  # its body is small, so one time limit covers all of it
 
     def _decrypted(self, tls: TlsStream, data: bytes) -> bytes:
         if not tls.begun:
@@ -234,7 +234,7 @@ class HttpConnection(asyncio.Protocol):
         return plain
 
     def _refuse(self, last: bytes) -> None:
-        """Send why in the clear and end the connection soon: ending it at once would lose that on its way."""
+        """Send the reason unencrypted, and close the connection a little later, so that the reason arrives."""
         self._state.handshakes.pop(self, None)
         self.transport.write(last)
         self._closing = True
@@ -285,7 +285,7 @@ class HttpConnection(asyncio.Protocol):
             self.regulate()
 
     def regulate(self) -> None:
-        """Take in no more than can be worked on."""
+        """Pause reading while requests or bytes of a body wait, or answers are unsent; resume it afterwards."""
         unread = 0 if self._incoming is None else self._incoming.unread
         pause = self.full or len(self._requests) > 1 or unread > MAX_UNREAD
         if pause != self._paused and not self._closing:
@@ -298,7 +298,7 @@ class HttpConnection(asyncio.Protocol):
     # Requests and answers -------------------------------------------------------------------------------------------
 
     def _fast(self, request: HttpRequest) -> Handler | None:
-        """Return the handler of a small request in the usual form; None for every other one."""
+        """Return the fast path's handler of a small request in the usual form; None for any other request."""
         if self.expects_continue or not request.keep_alive or request.version != "1.1":
             return None
         headers = dict(request.headers)
@@ -314,7 +314,7 @@ class HttpConnection(asyncio.Protocol):
         return self._state.edge.small(request.method, request.target.decode("ascii"))
 
     def _advance(self) -> None:
-        """Begin to answer the first request; one of the fast path once it is whole."""
+        """Begin to answer the first request; one of the fast path only once it is complete."""
         if not self._requests:
             return
         request = self._requests[0]
@@ -332,7 +332,7 @@ class HttpConnection(asyncio.Protocol):
         self._state.edge.statuses[reply.status] += 1
         self.write(_encoded(reply, self.date, keep_alive=request.keep_alive))
         if self.full:
-            await self.drained()  # who takes no answer gets no further one
+            await self.drained()  # send no further answer until the client has read this one
         request.answered = True
         self._answered(request)
 
@@ -384,17 +384,17 @@ class HttpConnection(asyncio.Protocol):
         else:
             self.abort()
 
-    # An answer that is not taken ------------------------------------------------------------------------------------
+    # Clients that do not read their answer --------------------------------------------------------------------------
 
     async def drained(self) -> None:
-        """Wait until what was sent is taken, or the connection is lost."""
+        """Wait until the client has read enough of what was sent, or the connection is lost."""
         while self.full and not self.lost:
             if self._drained is None or self._drained.is_set():
                 self._drained = asyncio.Event()
             await self._drained.wait()
 
     def pause_writing(self) -> None:
-        """Take no further request until what was answered is taken, and watch whether it is."""
+        """Read no further request until the client has read its answers, and check regularly whether it does."""
         self.full = True
         self.regulate()
         self._stop_watching()
@@ -434,7 +434,7 @@ _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.en
 
 
 class HttpRequest:
-    """ASGI's ``scope``, ``receive`` and ``send`` of a request, and what its connection keeps of it."""
+    """ASGI's ``scope``, ``receive`` and ``send`` of a request, and its state for the connection."""
 
     __slots__ = (
         "_changed", "_chunked", "_connection", "_continue", "_head", "_read", "answered", "begun", "handler", "headers",
@@ -460,7 +460,7 @@ class HttpRequest:
     @property
     def scope(self) -> Message:
         url = httptools.parse_url(self.target)
-        raw: bytes = url.path or b"/"  # a whole URL may name the host alone (RFC 9112, 3.2.2)
+        raw: bytes = url.path or b"/"  # an absolute URL may have no path (RFC 9112, 3.2.2)
         path = raw.decode("ascii")
         peer = self._connection.transport.get_extra_info("peername")
         return {
@@ -517,7 +517,7 @@ class HttpRequest:
         if self._chunked and self.version == "1.1":
             lines.append(b"transfer-encoding: chunked\r\n")
         elif self._chunked:
-            self._chunked = self.keep_alive = False  # the end of the connection is the end of the body
+            self._chunked = self.keep_alive = False  # the end of the connection ends the body
         if names.get(b"connection") == b"close":
             self.keep_alive = False
         elif not self.keep_alive:
@@ -526,7 +526,7 @@ class HttpRequest:
 
 
 def _no_request(status: HTTPStatus) -> bytes:
-    """Return the answer to what is no request: a problem, as that of every other one that no resource has raised."""
+    """Return the answer to an invalid request: a problem document, as for all errors that no resource raises."""
     document = {"type": URN + "http", "title": status.phrase, "status": status.value, "detail": status.phrase}
     return _encoded(Reply(status.value, json.dumps(document).encode(), b"application/problem+json"))
 

@@ -1,4 +1,4 @@
-"""Bodies of requests: limited in bytes, in time and all together; who sends a large one says first who they are."""
+"""Limit request bodies in bytes, in time and in total memory; the sender of a large one identifies itself first."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from common.core.version import HEADER, check_stated, stated
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
-TINY = 1 << 12  # bytes of a body that is never kept waiting for others; as many for each connection are always there
-SMALL = 1 << 16  # bytes of a body where nothing else is said
+TINY = 1 << 12  # bytes of a body that counts against no pool, so that each connection always has room for it
+SMALL = 1 << 16  # default limit of a body in bytes
 LARGE = 64 << 20  # bytes of the largest body that any service reads
-UNFINISHED = {SMALL: 64 << 20, LARGE: 256 << 20}  # bytes in memory of bodies up to 64 KiB, and of larger ones
-PATIENCE = 20.0  # seconds that a body of 64 KiB may take to come; a larger one has a second more for each 64 KiB
+UNFINISHED = {SMALL: 64 << 20, LARGE: 256 << 20}  # pools by body size: most bytes in memory of arriving bodies
+PATIENCE = 20.0  # seconds within which a body must arrive, plus one second for each 64 KiB
 
 
 @dataclass(frozen=True)
 class Opening:
-    """What has come of a request before its body: method, path, headers; and the body's first line, if it is wanted."""
+    """A request before its body: method, path, headers, and the body's first line where the resource needs it."""
 
     method: str
     path: str
@@ -52,7 +52,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Admitted:
-    """That a body may come, with so many bytes at most behind the first line, and this SHA-256 if it is known."""
+    """The admission of a body: its most bytes after the first line, and its SHA-256 if that is known."""
 
     most: int
     sha256: str = ""
@@ -60,12 +60,12 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Guarded:
-    """A resource of which no body is read before ``admit`` has said that it may come.
+    """A resource whose request bodies are read only after ``admit`` has admitted them.
 
     Attributes:
-        most: Bytes of the largest body, whoever sends it.
-        admit: Judges what opens a request. It raises what is wrong; nothing more is read then.
-        line: Bytes that the body's first line may have; 0: ``admit`` judges by the headers alone.
+        most: Bytes of the largest body from any sender.
+        admit: Judges the opening of a request; if it raises, nothing more of the request is read.
+        line: Most bytes of the body's first line; 0: ``admit`` judges by the headers alone.
     """
 
     most: int
@@ -74,7 +74,7 @@ class Guarded:
 
 
 class Arriving:
-    """One body on its way; what it holds of memory counts until it is forgotten."""
+    """One arriving body; its memory counts against its pool until it is forgotten."""
 
     def __init__(self, edge: Edge, opening: Opening, receive: Receive) -> None:
         self._unfinished, self._opening, self._receive = edge.unfinished, opening, receive
@@ -86,9 +86,9 @@ class Arriving:
         self._more = True
 
     async def whole(self) -> tuple[bytes, bytes]:
-        """Read it; returns the first line, where the resource wants it apart, and the rest.
+        """Read the body; return its first line, if the resource needs that separately, and the rest.
 
-        ConnectionError, if who sends it has gone; the TandemError of what is wrong, or that the resource raises.
+        ConnectionError if the sender has disconnected; a TandemError for what is wrong, or that the resource raises.
         """
         headers = self._opening.headers
         declared = headers.get(b"content-length", b"0")
@@ -177,7 +177,7 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True)
 class Call(Opening):
-    """A request on the fast path, with its whole body (behind the first line, where that was read apart)."""
+    """A request on the fast path, with its whole body (after the first line, if that was read separately)."""
 
     body: bytes = b""
 
@@ -187,14 +187,14 @@ Handler = Callable[[Call], Awaitable[Reply]]
 
 @dataclass
 class Edge:
-    """An ASGI app before another one.
+    """An ASGI app that wraps another one.
 
     Attributes:
-        limits: Largest bodies by the beginning of their paths; elsewhere :data:`SMALL`. The first that fits counts.
+        limits: Largest bodies by path prefix, of which the first match counts; for other paths :data:`SMALL`.
         short: Handlers by method and path; a path that ends with a slash takes one further part.
-        origins: Of pages whose requests pass what stands before this edge, and so not the fast path.
-        unfinished: Bytes in memory of the bodies on their way, by the largest size of their pool.
-        statuses, problems: How many requests were answered with which status, and with which problem.
+        origins: Origins of web pages; their requests pass through the outer apps, so not through the fast path.
+        unfinished: Bytes in memory of arriving bodies, by the largest body size of their pool.
+        statuses, problems: How many requests were answered with each status, and with each problem.
     """
 
     app: App
@@ -221,8 +221,8 @@ class Edge:
                 line, body = await arriving.whole()
             except ConnectionError:
                 return
-            except Exception as error:  # noqa: BLE001 - what is no problem of the body is a fault of ours
-                # What is still on its way is not read: nothing else can come on this connection.
+            except Exception as error:  # noqa: BLE001 - other exceptions are faults of the service
+                # The rest of the body is not read, so the connection cannot carry a further request.
                 await _send(self._refused(method, path, error), send, (b"connection", b"close"))
                 return
             handler = self._handler(method, path)
@@ -243,7 +243,7 @@ class Edge:
         """Return the handler of a request on the fast path if its body never has more than :data:`TINY` bytes."""
         parent = (method, path.rpartition("/")[0] + "/")
         if parent in self.short and (method, path) not in self.short:
-            # The resources below one path are of one kind, and have one limit: it is looked up once.
+            # All resources below one path have one limit, so it is looked up once.
             if parent not in self._small:
                 self._small[parent] = self.short[parent] if self.limit(path) == TINY else None
             return self._small[parent]
@@ -271,7 +271,7 @@ class Edge:
         try:
             check_peer(call.headers)
             return await handler(call)
-        except Exception as error:  # noqa: BLE001 - what is no problem of the request is a fault of ours
+        except Exception as error:  # noqa: BLE001 - other exceptions are faults of the service
             return self._refused(call.method, call.path, error)
 
     def _refused(self, method: str, path: str, error: Exception) -> Reply:
@@ -291,7 +291,7 @@ HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f
 
 
 def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse a request whose Host header is missing, but in HTTP/1.0, repeated or invalid (BadHost; RFC 9112, 3.2)."""
+    """Refuse a Host header that is repeated, invalid or, except in HTTP/1.0, missing (BadHost; RFC 9112, 3.2)."""
     found = [value for name, value in headers if name == b"host"]
     if len(found) > 1 or (not found and version != "1.0"):
         raise BadHost(f"a request must have one Host header, found {len(found)}: send it with one")
@@ -300,17 +300,17 @@ def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 
 def check_peer(headers: Mapping[bytes, bytes]) -> None:
-    """Refuse a peer that states another protocol (VersionSkew); who states none may be no party at all."""
+    """Refuse a peer that states another protocol (VersionSkew); a client that states none need not be a party."""
     stated_by_peer = headers.get(_STATES)
     if stated_by_peer is not None:
         check_stated(stated_by_peer.decode("latin-1"), "the client")
 
 
 def fault(method: str, path: str, error: Exception) -> TandemError:
-    """Log a fault of the service; return what a client learns of it: nothing, as a detail might hold private data."""
-    database = sys.modules.get("sqlalchemy.exc")  # where it is not loaded, no error is one of a database
+    """Log a fault of the service; return an error without details for the client, as they might hold private data."""
+    database = sys.modules.get("sqlalchemy.exc")  # if it is not loaded, no error comes from a database
     if isinstance(error, (OSError,) if database is None else (OSError, database.OperationalError)):
-        # No disk, no descriptor, no database at present: the client may ask again.
+        # Disk, descriptors or database are unavailable at present: the client may retry.
         log.error("%s %s cannot be answered at present", method, path, exc_info=error)
         return CannotWrite("the service has no disk, database or descriptor at present: ask again")
     log.error("bug while handling %s %s", method, path, exc_info=error)
@@ -320,7 +320,7 @@ def fault(method: str, path: str, error: Exception) -> TandemError:
 def problem(error: TandemError) -> Reply:
     """Return an error as an RFC 9457 problem document."""
     later = ((b"retry-after", str(error.retry_after).encode()),) if isinstance(error, Busy | CannotWrite) else ()
-    # What a peer sent may be quoted here, and whoever reads it may show it.
+    # The detail may quote what a peer sent, and a client may display it.
     shown = {name: plain(value) if isinstance(value, str) else value for name, value in error.document().items()}
     document = json.dumps({**shown, "status": error.status}).encode()
     return Reply(error.status, document, b"application/problem+json", later)

@@ -1,4 +1,4 @@
-"""What travels between the parties: frozen values, each inside a :class:`~common.crypto.identity.Signed` of its KIND.
+"""The messages between the parties: frozen values, each inside a :class:`~common.crypto.identity.Signed` of its KIND.
 
 Every message about a run names the run and the SHA-256 ``digest`` of its immutable configuration.
 """
@@ -25,8 +25,8 @@ from common.privacy.rounding import stated
 
 REPORT_ID = r"^[0-9a-f]{32}$"
 MAX_LISTED = 1 << 22  # most agents that a question lists, each with its number and slot
-MAX_AGENTS = 1 << 32  # most agents of a referee (32-bit numbers), and of a question that asks all the same
-MAX_BEACON = 16  # most witnesses whose words take part in an order
+MAX_AGENTS = 1 << 32  # most agents of a referee (32-bit numbers), and of a question that is the same for all agents
+MAX_BEACON = 16  # most witnesses whose signatures enter an order
 
 
 class OrderCommitment(Value):
@@ -61,7 +61,7 @@ class Configuration(Value):
 
     @classmethod
     def parse(cls, wire: Any) -> Self:
-        """Validate a JSON form in full; of another protocol, whatever else it holds, raise VersionSkew."""
+        """Validate a JSON form in full; raise VersionSkew for another protocol, whatever else the form holds."""
         found: Any = wire.get("version") if isinstance(wire, dict) else None
         number = isinstance(found, int | float) and not isinstance(found, bool)
         if number and found != PROTOCOL and found % 1 == 0:
@@ -253,7 +253,7 @@ AnyAssignment = Assignment | MassAssignment
 
 
 def assignment_of(kind: str) -> type[Assignment] | type[MassAssignment]:
-    """Return what an assignment of a kind is read as; of an unknown kind, the usual one, which it then is not."""
+    """Return the class that parses an assignment of a kind; for an unknown kind the usual class, which refuses it."""
     return MassAssignment if kind == MassAssignment.KIND else Assignment
 
 
@@ -294,12 +294,12 @@ class Decline(RunMessage):
 
 
 def most_agents(*, alike: bool) -> int:
-    """Return how many agents one question reaches: very many if it asks every slot the same."""
+    """Return how many agents one question can ask: many more if it asks every slot the same."""
     return MAX_AGENTS if alike else MAX_LISTED
 
 
 def too_many(count: int, *, alike: bool) -> str:
-    """Say that one question cannot reach so many agents."""
+    """Return the message that one question cannot ask so many agents."""
     kind = "one question" if alike else "one question that does not ask every agent the same"
     return (
         f"agents: {kind} reaches {most_agents(alike=alike):,} agents, {count:,} were to answer it: allow a larger "
@@ -318,12 +318,12 @@ def pack_index(value: int) -> str:
 
 
 def pack_slots(slots: Indices) -> str:
-    """Encode as :func:`pack_indices` the slots of some people: of the first alone where each follows the one before."""
+    """Encode slots as :func:`pack_indices`; of consecutive slots only the first is encoded."""
     return pack_indices(slots[:1] if (np.diff(slots) == 1).all() else slots)
 
 
 def unpack_slots(text: str, people: int) -> Indices:
-    """Decode :func:`pack_slots` of so many people; BadMessage, if it is of others, or no base64 of 32-bit words."""
+    """Decode :func:`pack_slots` of ``people`` slots; BadMessage if the number differs, or for invalid base64."""
     slots = unpack_indices(text)
     if slots.size not in (1, people) or (slots.size < people and slots[0] + people > MAX_AGENTS):
         raise BadMessage(f"an assignment to {people} people names the slot of each, or of the first alone")
@@ -331,12 +331,12 @@ def unpack_slots(text: str, people: int) -> Indices:
 
 
 def unpack_indices(text: str) -> Indices:
-    """Decode :func:`pack_indices`; BadMessage, if the text is not base64 of whole 32-bit words, or of too many."""
+    """Decode :func:`pack_indices`; BadMessage if the text is not base64 of whole 32-bit words, or of too many."""
     try:
         raw = base64.b64decode(text, validate=True)
         if len(raw) > 4 * MAX_LISTED:
             raise ValueError(f"more than {MAX_LISTED} agents in one question")
-        last = raw[(len(raw) - 1) // 3 * 3 :]  # of which alone the text could be another one
+        last = raw[(len(raw) - 1) // 3 * 3 :]  # only the last group could be encoded in more than one way
         if len(text) != 4 * -(-len(raw) // 3) or base64.b64encode(last) != text[-4:].encode():
             raise ValueError("bits behind the last byte")
         return np.frombuffer(raw, dtype="<u4").astype(np.int64)
@@ -344,8 +344,8 @@ def unpack_indices(text: str) -> Indices:
         raise BadMessage(f"agent indices: {error}") from None
 
 
-# Enrolments, polls and individual reports come by the million, with few, flat fields. In the usual form (of Signed.raw,
-# the message in canonical JSON) a pattern finds what a parser would. All else is parsed.
+# Enrolments, polls and individual reports come by the million, with few, flat fields. In the usual form (that of
+# Signed.raw, with the message in canonical JSON) a regular expression replaces the parser. Other forms are parsed.
 Message = TypeVar("Message", bound=Value)
 
 _ENVELOPE = re.compile(
@@ -365,7 +365,7 @@ _FORMS: dict[bytes, tuple[type[Enrolment] | type[Poll] | type[Report], re.Patter
 
 @dataclass(slots=True, eq=False)
 class SignedBytes:
-    """A signed message in the usual form, unverified: ``payload`` is what was signed, ``value`` what it says."""
+    """A signed message in the usual form, unverified: ``payload`` is what was signed, ``value`` the parsed message."""
 
     kind: str
     payload: bytes
@@ -382,7 +382,7 @@ AnySigned = Signed | SignedBytes
 
 
 def signed_bytes(kind: str, payload: bytes, key: str, signature: str) -> AnySigned:
-    """Return a signed message of its parts, its payload in canonical JSON; BadMessage, if they are none."""
+    """Return a signed message from its parts, its payload in canonical JSON; BadMessage if they are not valid."""
     value = _usual(kind.encode(), payload)
     if value is not None:
         return SignedBytes(kind, payload, key, signature, value)
@@ -390,7 +390,7 @@ def signed_bytes(kind: str, payload: bytes, key: str, signature: str) -> AnySign
 
 
 def read(raw: bytes) -> AnySigned:
-    """Read a signed message without verifying its signature; BadMessage, if it is none."""
+    """Read a signed message without verifying its signature; BadMessage if it is no signed message."""
     found = _ENVELOPE.fullmatch(raw)
     if found is not None:
         kind, payload, key, signature = found.groups()
@@ -401,21 +401,21 @@ def read(raw: bytes) -> AnySigned:
 
 
 def parse_payload(signed: AnySigned, kind: type[Message]) -> Message:
-    """Return what a signed message of a kind says; BadMessage, if it is none."""
+    """Return the parsed content of a signed message of a kind; BadMessage if it is not of that kind."""
     if isinstance(signed, SignedBytes) and isinstance(signed.value, kind):
         return signed.value
     return kind.parse(signed.message)
 
 
 def field(signed: AnySigned, name: str) -> object:
-    """Return one field of a signed message as it came, None if there is none of that name."""
+    """Return one field of a signed message as received; None if there is no field of that name."""
     if isinstance(signed, SignedBytes):
         return getattr(signed.value, name) if name in signed.value.model_fields_set else None
     return signed.message.get(name)
 
 
 def report_payload(report_id: str, run: str, digest: str, question: int, assignment: str, answer: float) -> bytes:
-    """Return an individual's report in canonical JSON, of fields that are valid ones of a report."""
+    """Return an individual's report in canonical JSON; the fields must be valid for a report."""
     text = (
         f'{{"answer":{canonical.number_text(answer)},"assignment":"{assignment}","digest":"{digest}",'
         f'"question":{question},"report_id":"{report_id}","run":"{run}"}}'

@@ -1,6 +1,6 @@
-"""Metrics in Prometheus' text format 0.0.4, by prometheus-client: counted where things happen, written on request.
+"""Metrics in Prometheus' text format 0.0.4, by prometheus-client: counted where events happen, written on request.
 
-No registry of the whole process is used: no metric exists that is not stated by a service, with its labels.
+The global registry of the process is not used, so only metrics that a service states, with their labels, exist.
 """
 
 import shutil
@@ -42,7 +42,7 @@ class Family(NamedTuple):
 
 
 class Histogram:
-    """How often which values came, by one label; ``bounds`` are the increasing upper bounds of its buckets."""
+    """Counts of values in buckets, by one label; ``bounds`` are the increasing upper bounds of the buckets."""
 
     def __init__(self, bounds: Sequence[float], label: str) -> None:
         self._counts = prometheus_client.Histogram("h", "counts", [label], registry=None, buckets=bounds)
@@ -51,14 +51,14 @@ class Histogram:
         self._counts.labels(label).observe(value)
 
     def samples(self) -> list[MetricSample]:
-        """Return the numbers: each bucket holds those of the smaller ones too."""
+        """Return the samples; buckets are cumulative."""
         found = [sample for metric in self._counts.collect() for sample in metric.samples]
         kept = [MetricSample(one.value, one.labels, one.name[1:]) for one in found if one.name != "h_created"]
         return sorted(kept, key=lambda sample: [text for name, text in sample.labels.items() if name != "le"])
 
 
 def gauge(name: str, text: str, value: float | None) -> Family:
-    """Return the family of one number; of none, if it is not known."""
+    """Return the family of one number; an empty one if the number is not known."""
     return Family(name, "gauge", text, [] if value is None else [MetricSample(value)])
 
 
@@ -80,16 +80,16 @@ def write(families: Iterable[Family]) -> str:
 
 
 Check = Callable[[], str | None]
-"""Returns what is wrong, in public words; None if nothing is. What it raises counts as wrong, and is not told."""
+"""Returns what is wrong, in a public message; None if nothing is. An exception counts as wrong and is not shown."""
 
-FRESH = 1.0  # seconds for which an answer holds
-CHECK_PATIENCE = 3.0  # seconds after which checks that have not ended count as failed for whoever else asks
+FRESH = 1.0  # seconds for which a result is reused
+CHECK_PATIENCE = 3.0  # seconds after which checks that have not ended count as failed for other requests
 MIN_FREE = 64 << 20  # bytes that a state directory's disk must have left
-PROBE = 64 << 10  # bytes that are written to see that a directory takes something
+PROBE = 64 << 10  # bytes written to test whether a directory is writable
 
 
 class Readiness:
-    """The checks of one service by name, in the order in which they are told."""
+    """The checks of one service by name, in the order in which they are reported."""
 
     def __init__(self, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic) -> None:
         self._checks = dict(checks)
@@ -99,7 +99,7 @@ class Readiness:
         self._ended = self._began = -float("inf")
 
     def known(self) -> dict[str, str] | None:
-        """Return what is wrong by check if that is known well enough; None: somebody has to :meth:`check`."""
+        """Return the problems by check if recent results are known; None if :meth:`check` must be called."""
         now = self._clock()
         if now - self._ended < FRESH:
             return self._found
@@ -110,7 +110,7 @@ class Readiness:
         return self._found if self._ended > -float("inf") else None
 
     def check(self) -> dict[str, str]:
-        """Make all checks, unless somebody just did; return what is wrong by check."""
+        """Make all checks, unless they were made just before; return the problems by check."""
         with self._lock:
             if self._clock() - self._ended >= FRESH:
                 self._began = self._clock()
@@ -135,9 +135,9 @@ def _made(check: Check) -> str | None:
 
 
 def disk(folder: Path) -> str | None:
-    """Say why nothing can be stored in a state directory; None if it can.
+    """Return why nothing can be stored in a state directory; None if it can.
 
-    A disk that is read-only, full or over its quota says so only when something is written.
+    A test file is written, because a disk that is read-only, full or over its quota fails only on a write.
     """
     probe = folder / ".ready"
     try:

@@ -1,8 +1,8 @@
-"""Pages of other origins: which of them a service lets read its answers (CORS, https://fetch.spec.whatwg.org).
+"""Pages of other origins that may read a service's answers (CORS, https://fetch.spec.whatwg.org).
 
-A browser asks for them with the page's origin, and before most requests with a preflight. Starlette's middleware
-answers both, for the origins and the resources that are allowed. All other requests pass it by, also those without an
-origin, which no page of another origin can make.
+A browser sends the page's origin with a request, and a preflight before most. Starlette's middleware answers both, for
+the allowed origins and resources. All other requests bypass it, including those without an origin, which no page of
+another origin can make.
 """
 
 import re
@@ -16,20 +16,20 @@ from common.core.version import HEADER
 from common.net.edge import App, Receive, Scope, Send
 from common.net.tls import host_port, is_loopback, read_address
 
-MAX_AGE = 86_400  # seconds for which a browser may remember what a preflight was answered; browsers have limits, too
+MAX_AGE = 86_400  # seconds for which a browser may cache the answer to a preflight; browsers have limits, too
 SENT = ("Authorization", "Content-Type", HEADER)  # headers that a page may send
-READ = ("Retry-After", HEADER)  # headers that a page may read, beside those that every page may
+READ = ("Retry-After", HEADER)  # headers that a page may read, beside those that every page may read
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _PORTS = {"http": 80, "https": 443}
 
 
 class AllowedOrigins:
-    """An ASGI app before another one, for the pages of some origins.
+    """An ASGI app that wraps another one, for the pages of some origins.
 
     Args:
         app: The app that answers the requests.
         origins: As :func:`check_origin` returns them.
-        resources: Matches ``METHOD PATH`` of what these pages may ask.
+        resources: Matches ``METHOD PATH`` of the requests that these pages may make.
     """
 
     def __init__(self, app: App, origins: Sequence[str], resources: re.Pattern[bytes]) -> None:
@@ -42,7 +42,7 @@ class AllowedOrigins:
             allow_methods=("GET", "POST", "PUT"),
             allow_headers=SENT,
             expose_headers=READ,
-            allow_private_network=True,  # a service of the reader's own network, which names the page's origin itself
+            allow_private_network=True,  # the service may be in the user's own network; it allows origins explicitly
             max_age=MAX_AGE,
         )
 
@@ -62,7 +62,7 @@ class AllowedOrigins:
 
 
 def as_browsers_write(address: str) -> str:
-    """Return the origin of an address as browsers write it: in ASCII, without the usual port; else BadInput."""
+    """Return the origin of an address as browsers write it: in ASCII, without the default port; or BadInput."""
     parts = read_address(address)
     host = parts.hostname or ""
     try:
@@ -75,7 +75,7 @@ def as_browsers_write(address: str) -> str:
 
 
 def check_origin(origin: str) -> str:
-    """Return an origin that browsers send so and whose pages can sign; else BadInput, which says what to write."""
+    """Return an origin if it is written as browsers send it and its pages can sign; else BadInput with a remedy."""
     parts = read_address(origin)
     host = parts.hostname or ""
     if parts.scheme == "http" and not (host == "localhost" or is_loopback(host)):
@@ -93,6 +93,6 @@ def check_origin(origin: str) -> str:
 
 
 def origin_of(page: str) -> str:
-    """Return the origin of a page's address; BadInput if that is none, or its pages cannot sign."""
+    """Return the origin of a page's address; BadInput if it is no valid address, or its pages cannot sign."""
     parts = read_address(page)
     return check_origin(f"{parts.scheme}://{parts.netloc}")

@@ -1,4 +1,4 @@
-"""A server of pages for this machine alone: their frame and static files, and what a request must show."""
+"""A web server for this machine alone: the common parts of its pages, and the checks on each request."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _SHARED = ("face.css", "ui.css", "ui.js")
 
 
 class Pages:
-    """The pages of one server: of a package with a folder ``templates``, and perhaps ``static`` files.
+    """The pages of one server, from a package with a folder ``templates``, and perhaps ``static`` files.
 
-    ``nav`` leads to its pages (key, address, words); ``around`` makes the templates and filters that it shares.
+    ``nav`` lists the links to its pages (key, address, text); ``around`` makes the shared templates and filters.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ Name = Annotated[str, PathParameter(max_length=255)]
 
 
 def page_app(title: str, pages: Pages, rules: Rules) -> Service:
-    """Return a service that has no page yet."""
+    """Return a service with error pages and static files, and no other page yet."""
     app = Service(title=title, openapi_url=None, docs_url=None, redoc_url=None)
-    app.edge.app = Guard(app.edge.app, rules)  # outside of everything, so that a fault's answer has its headers, too
+    app.edge.app = Guard(app.edge.app, rules)  # the outermost app, so that the answer to a fault has its headers, too
 
     def shown(error: TandemError) -> Response:
         return HTMLResponse(pages("problem.html", here="", title=error.title, detail=error.detail), error.status)
@@ -96,7 +96,7 @@ def page_app(title: str, pages: Pages, rules: Rules) -> Service:
 
 
 def tagged(request: Request, text: str) -> Response:
-    """Answer with a part of a page, under a tag: what has not changed is not sent again."""
+    """Answer with a part of a page and an ETag, so that an unchanged part is not sent again."""
     tag = f'"{hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
@@ -107,7 +107,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def check_loopback(host: str, port: int) -> None:
-    """Refuse an address that is not one of this machine alone (BadInput, with the way from another machine)."""
+    """Raise BadInput for an address that is not loopback, stating how to connect from another machine."""
     if bare_host(host) not in LOOPBACK:
         raise BadInput(
             f"the page is for this machine alone: --host must be 127.0.0.1 or ::1, found {host!r}; from another "
@@ -116,7 +116,7 @@ def check_loopback(host: str, port: int) -> None:
 
 
 def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM; prints the address to open. A refusal names the ``command`` that serves it."""
+    """Print the address to open, and serve until SIGINT or SIGTERM. A refusal names the ``command`` that serves."""
     check_loopback(host, port)
     with listen("127.0.0.1" if host == "localhost" else host, port) as listener:
         place, taken = listener.getsockname()[:2]
@@ -132,11 +132,11 @@ HEADERS = {
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # without any referrer a browser would send "Origin: null" with our own forms
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser would send "Origin: null" with this server's forms
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-"""Of every answer."""
+"""Headers of every answer."""
 NO_KEY = (
     "This page needs the key of its server.\n\nOpen the address that `{command}` printed when it was started: it ends "
     "in ?key=... If the server was started again, it has printed a new one.\n"
@@ -148,7 +148,7 @@ _SAFE = ("GET", "HEAD")
 
 @dataclass(frozen=True)
 class Rules:
-    """What a request must show: the secret ``key`` of this process, and the port that the server listens on."""
+    """What a request must match: the secret ``key`` of this process, and the port that the server listens on."""
 
     key: str
     port: int
@@ -156,17 +156,17 @@ class Rules:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        ends = (f":{self.port}", *([""] if self.port == 80 else []))  # a browser leaves the usual port out
+        ends = (f":{self.port}", *([""] if self.port == 80 else []))  # browsers leave out the default port
         return tuple(name + end for name in ("127.0.0.1", "localhost", "[::1]") for end in ends)
 
     @property
     def cookie(self) -> str:
-        """The cookie's name; cookies know no ports, so that two servers would overwrite each other's."""
+        """The cookie's name, different for each port: cookies ignore ports, so servers would overwrite each other's."""
         return f"{self.command.replace(' ', '-')}-{self.port}"
 
     @property
     def form_token(self) -> str:
-        """What a form of our own pages carries; it tells nothing about the key."""
+        """The token in each form of this server's pages; it reveals nothing about the key."""
         return hmac.digest(self.key.encode(), b"form", hashlib.sha256).hex()
 
     def knows(self, key: str) -> bool:
@@ -174,18 +174,18 @@ class Rules:
 
 
 class Guard:
-    """An ASGI app before the page's own: refuses what no page of ours would send, and adds :data:`HEADERS`.
+    """An ASGI app that wraps the pages' app: refuses requests that no page of it sends, and adds :data:`HEADERS`.
 
-    Four things could reach a page on a loopback port that are none of its user's intentions, and each is refused:
+    Four kinds of attack could reach a page on a loopback port, and each is refused:
 
     * a page elsewhere whose name was made to resolve to 127.0.0.1 (DNS rebinding): the ``Host`` header must name this
       server;
-    * another user of the same machine: every request needs the key, which the printed address holds and which then
-      lives in a cookie that scripts cannot read;
+    * another user of the same machine: every request needs the key, which is in the printed address and afterwards in a
+      cookie that scripts cannot read;
     * a page elsewhere that posts a form here (cross-site request forgery): the cookie is ``SameSite=Strict``,
       ``Origin`` must be this server, and each form carries a token;
-    * text of a stranger inside a page: a strict Content-Security-Policy lets nothing run, load or connect but what this
-      server serves.
+    * untrusted text inside a page: a strict Content-Security-Policy lets only what this server serves run, load or
+      connect.
     """
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
@@ -208,7 +208,7 @@ class Guard:
         await (self._instead(scope) or self._app)(scope, receive, guarded)
 
     def _instead(self, scope: Scope) -> Response | None:
-        """Return what is answered instead of the page; None where the request may pass."""
+        """Return the answer to send instead of the page; None if the request may pass."""
         request = Request(scope)
         host = request.headers.get("host", "")
         if host not in self._rules.hosts:

@@ -19,7 +19,7 @@ def style() -> str:
 
 
 def page_environment(package: str = SHARED) -> Environment:
-    """Return what makes the templates of a package."""
+    """Return the environment that loads the templates of a package."""
     made = Environment(
         loader=PackageLoader(package),
         autoescape=True,
@@ -29,7 +29,7 @@ def page_environment(package: str = SHARED) -> Environment:
         lstrip_blocks=True,
     )
     made.globals["command"] = lambda *words: Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
-    # Jinja's own raises an error for what is no UTF-8, as a folder's name or a peer's text may be.
+    # Jinja's own filter raises an error for text that is not UTF-8, such as a folder's name or a peer's text.
     made.filters["urlencode"] = lambda text: quote(text, errors="replace")
     made.filters["count"] = lambda value: f"{value:,}"
     made.filters["pair"] = lambda value: (value, value)

@@ -1,8 +1,8 @@
 """An HTTP/1.1 server on asyncio that holds its connections within limits.
 
-A connection *waits* until a whole request has come on it. If all places are taken, the one that has waited longest
-makes room. Heads, idle times, TLS handshakes and answers that a client does not take have limits as well. Which stock
-servers were measured, and what they lack, is in ``docs/decisions.md``.
+A connection *waits* until a complete request has come on it. If all places are taken, the connection that has waited
+longest is closed. Heads, idle times, TLS handshakes and answers that a client does not read have limits as well. For
+the existing servers that were measured, and what they lack, see ``docs/decisions.md``.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ from common.net.tls import bare_host, host_port, is_loopback
 
 log = logging.getLogger("tandem")
 
-MOST_CONNECTIONS = 1 << 17  # connections that are open at the same time, however many descriptors there are
-OTHER_DESCRIPTORS = 128  # descriptors that are kept for files, databases and libraries
-FEW_CONNECTIONS = 1000  # with fewer places than this a service says so when it starts
-UNTAKEN_SECONDS = 30  # after which the system ends a connection on which nothing of what waits is taken
-GRACE = 5.0  # seconds that requests under way have when the server stops
+MOST_CONNECTIONS = 1 << 17  # most open connections, however many descriptors are available
+OTHER_DESCRIPTORS = 128  # descriptors reserved for files, databases and libraries
+FEW_CONNECTIONS = 1000  # with room for fewer connections a service logs a warning when it starts
+UNTAKEN_SECONDS = 30  # seconds after which the system closes a connection whose peer acknowledges no sent data
+GRACE = 5.0  # seconds for requests under way when the server stops
 
 
 def raise_descriptors() -> int:
-    """Raise this process's limit of descriptors; return how many connections that leaves room for (BadInput: none)."""
+    """Raise this process's limit of descriptors; return the possible number of connections (BadInput if none)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError):  # macOS says that there is no limit, and has one
+        except (ValueError, OSError):  # macOS reports no limit, but has one
             hard = soft
     most = MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, hard - OTHER_DESCRIPTORS)
     if most < 1:
@@ -65,7 +65,7 @@ class Server:
         self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def run(self, listener: socket.socket) -> None:
-        """Serve until :meth:`stop`, or in the main thread SIGINT or SIGTERM, which is then raised again."""
+        """Serve until :meth:`stop` or, in the main thread, SIGINT or SIGTERM, which is then raised again."""
         factory: Any = None
         with suppress(ImportError):  # there is none for Windows
             from uvloop import new_event_loop as factory
@@ -73,7 +73,7 @@ class Server:
             runner.run(self._serve(listener))
 
     def stop(self) -> None:
-        """Take no further connection, answer what is under way, and end. From any thread."""
+        """Accept no further connection, answer requests under way, and stop; may be called from any thread."""
         self._stopping.set()
         if self._wake is not None:
             loop, event = self._wake
@@ -104,7 +104,7 @@ class Server:
 
     @contextmanager
     def _stopped_by_signals(self) -> Iterator[None]:
-        """Stop at the first signal to end; raise it again once all is answered."""
+        """Stop at the first SIGINT or SIGTERM; raise it again once all requests are answered."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -126,7 +126,7 @@ class Server:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port (0: any free one) of an address of this machine, or of a name; BadInput says why it cannot be."""
+    """Listen on a port (0: any free one) of a local address or name; BadInput with the reason if that fails."""
     host = bare_host(host)
     cannot = f"cannot listen on {host_port(host, port)}"
     if not 0 <= port <= 65535:
@@ -142,10 +142,10 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-            # Without it the system takes megabytes of answers for each client that reads none.
+            # Without it the system buffers megabytes of answers for each client that reads none.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # A connection that is closed waits for the rest of its answer to be taken, which the server does not watch.
+            # A closed connection waits until the peer has received the rest, which the server does not monitor.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * UNTAKEN_SECONDS)
         listener.bind(at)
         listener.listen(4096)
@@ -156,7 +156,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext | None = None) -> None:
-    """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections."""
+    """Serve until SIGINT or SIGTERM; print one line with the address when ready to accept connections."""
     host, port = listener.getsockname()[:2]
     if tls is None and not is_loopback(host):
         log.warning(

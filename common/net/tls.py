@@ -1,7 +1,7 @@
-"""How services are reached: addresses, and TLS 1.3: contexts, what each side shows and trusts, a connection's stream.
+"""Addresses of services, and TLS 1.3: contexts, certificates of each side, and the TLS stream of a connection.
 
-A service has a certificate of its own; the curator also refuses clients without one that its own authority has issued.
-A client trusts the authority that it names, or those of its system.
+A service has its own certificate; the curator also refuses clients without one that its own authority has issued. A
+client trusts the authority that it is configured with, or those of its system.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ import httpx
 
 from common.core.errors import BadInput
 
-CA = "TANDEM_TLS_CA"  # environment variable: file of the authorities that are believed, like ``--tls-ca``
-CLIENT_CERT = "TANDEM_TLS_CLIENT_CERT"  # environment variable: file of the certificate that is shown to the curator
+CA = "TANDEM_TLS_CA"  # environment variable: file of the trusted authorities, like ``--tls-ca``
+CLIENT_CERT = "TANDEM_TLS_CLIENT_CERT"  # environment variable: file of the client certificate for the curator
 CLIENT_KEY = "TANDEM_TLS_CLIENT_KEY"  # environment variable: file of its key, by default beside it (``.key``)
-CERT = "TANDEM_TLS_CERT"  # environment variable: file of the certificate that a service shows
+CERT = "TANDEM_TLS_CERT"  # environment variable: file of the certificate of a service
 KEY = "TANDEM_TLS_KEY"  # environment variable: file of its key (default: beside it, with the ending ``.key``)
 CLIENT_CA = "TANDEM_TLS_CLIENT_CA"  # environment variable: file of the authorities whose clients a curator admits
-OF_SERVICES = (CERT, KEY, CLIENT_CA)  # what is for a service, and for none that it starts
+OF_SERVICES = (CERT, KEY, CLIENT_CA)  # variables for one service, not passed on to processes that it starts
 HANDSHAKE = 0x16  # the first byte of every TLS connection (RFC 8446, 5.1)
-_RECORD = 1 << 12  # bytes that pass TLS at once: its buffers keep the size of the largest piece that ever was in them
+_RECORD = 1 << 12  # bytes passed to TLS at once: its buffers stay as large as the largest piece they have held
 _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a service may listen
-"""What means all addresses of this machine, and the one of them that this machine itself dials."""
+"""Wildcard addresses to listen on, and for each the address at which this machine itself connects."""
 
 
 def host_port(host: str, port: int) -> str:
-    """Return ``HOST:PORT`` as an address has it: a host of IPv6 stands in brackets (RFC 3986, section 3.2.2)."""
-    host = host.replace("%", "%25")  # before the name of an interface (RFC 6874)
+    """Return ``HOST:PORT`` as in a URL: an IPv6 host is in brackets (RFC 3986, section 3.2.2)."""
+    host = host.replace("%", "%25")  # the separator before an interface's name (RFC 6874)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def bare_host(host: str) -> str:
-    """Return a host to listen on without the brackets that it has in an address."""
+    """Return a host to listen on without the brackets that it has in a URL."""
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
 def dialled_host(host: str) -> str:
-    """Return the host under which this machine itself dials a service that listens on a host."""
+    """Return the host at which this machine itself reaches a service that listens on ``host``."""
     return _EVERYWHERE.get(bare_host(host), bare_host(host))
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text is meant as the address of a service."""
+    """Return whether a text is meant as the address of a service."""
     return text.startswith(("http://", "https://"))
 
 
@@ -59,7 +59,7 @@ def read_address(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         whole = bool(parts.hostname) and parts.port != 0 and bool(httpx.URL(url).host)
-        (parts.hostname or "").encode("idna")  # as whoever looks the name up does
+        (parts.hostname or "").encode("idna")  # as name resolution does
     except (ValueError, httpx.InvalidURL):
         whole = False
     if not whole:
@@ -71,7 +71,7 @@ def read_address(url: str) -> SplitResult:
 
 
 def base_address(url: str) -> str:
-    """Return the base address of a service, to which paths are appended; what is none is a BadInput."""
+    """Return the base address of a service, to which paths are appended; BadInput if it is not valid."""
     read_address(url)
     return url.rstrip("/")
 
@@ -86,17 +86,17 @@ class CertificateFiles:
 
     @classmethod
     def of(cls, whose: str, certificate: Path, key: Path | None) -> CertificateFiles:
-        """Return a pair; the key lies beside the certificate unless another place is given."""
+        """Return a pair; by default the key is beside the certificate."""
         return cls(whose, certificate, key or certificate.with_suffix(".key"))
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Give a context the pair; BadInput, if it cannot be read, does not belong together or does not hold now."""
+        """Load the pair into a context; BadInput if it cannot be read, does not match or is not valid now."""
         from common.net.certificates import check_holds
 
         check_holds(self.certificate, self.whose)
         try:
             with self.key.open("rb"):
-                pass  # what follows does not say which file is missing
+                pass  # checked here because the error below does not say which file is missing
             context.load_cert_chain(self.certificate, self.key)
         except ssl.SSLError:
             raise BadInput(
@@ -107,10 +107,10 @@ class CertificateFiles:
 
 
 def server_context(shown: CertificateFiles, clients: Path | None = None) -> ssl.SSLContext:
-    """Return how a service speaks TLS, to clients of these authorities alone if a file of them is given."""
+    """Return the TLS context of a service; with ``clients``, only clients of these authorities are admitted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0  # nothing that lets whoever listens link two connections of one agent
+    context.num_tickets = 0  # no session tickets, by which an eavesdropper could link two connections of an agent
     shown.load_into(context)
     if clients is not None:
         _trust(context, clients)
@@ -119,7 +119,7 @@ def server_context(shown: CertificateFiles, clients: Path | None = None) -> ssl.
 
 
 def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ssl.SSLContext:
-    """Return how who dials speaks TLS: it believes the authorities in ``ca``, or those of the system."""
+    """Return the TLS context of a client, which trusts the authorities in ``ca``, or those of the system."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     if ca is None:
@@ -132,9 +132,9 @@ def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ss
 
 
 def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
-    """Return how an address is dialled, by this process's environment; None where nothing is encrypted.
+    """Return the TLS context for an address, from this process's environment; None for an unencrypted connection.
 
-    The certificate of :data:`CLIENT_CERT` is for parties that it ``shows`` alone.
+    The certificate of :data:`CLIENT_CERT` is used only if ``shows``, for parties that require it.
 
     Raises:
         BadInput: If a file cannot be used, or an authority is named and the address is ``http://`` of another machine.
@@ -156,7 +156,7 @@ def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is an address of this machine alone."""
+    """Return whether a host is a loopback address of this machine."""
     with suppress(ValueError):
         return ip_address(host).is_loopback
     return False
@@ -179,7 +179,7 @@ _OLDER = ("ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
 
 
 def fault_of(error: BaseException | None) -> str | None:
-    """Return why TLS failed and what to do, as the end of a sentence about the peer; None if it was something else."""
+    """Return why TLS failed and what to do, as the end of a sentence about the peer; None for any other error."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -208,14 +208,14 @@ _FAULTS = {
     62: _OTHER_NAME,
     64: _OTHER_NAME,
 }
-"""What is wrong with a certificate, by OpenSSL's ``X509_V_ERR_...``; any other one is of its authority."""
+"""What is wrong with a certificate, by OpenSSL's ``X509_V_ERR_...``; any other number is about its authority."""
 _UNTRUSTED = "of an authority that is not trusted here ({}): name the file of its authority with --tls-ca (" + CA + ")"
 
 
 class TlsStream:
-    """The TLS of one connection: between the bytes on the wire and those of HTTP.
+    """The TLS layer of one connection, between the bytes on the wire and those of HTTP.
 
-    A connection counts from before its handshake, and a fault of it is answered by an alert.
+    A connection counts from before its handshake, and a TLS error is answered by an alert.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
@@ -229,7 +229,7 @@ class TlsStream:
         return self._object is not None
 
     def decrypt(self, data: bytes) -> bytes:
-        """Return what came, so far as it is whole; then send :meth:`outgoing`, also after an ssl.SSLError: an alert."""
+        """Return the plaintext of complete records; then send :meth:`outgoing`, an alert after an ssl.SSLError."""
         if self._object is None:
             self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         plain: list[bytes] = []
@@ -248,7 +248,7 @@ class TlsStream:
         return b"".join(plain)
 
     def encrypt(self, data: bytes) -> bytes:
-        """Return the records of some bytes; none before the handshake is over."""
+        """Return the records that encrypt some bytes; empty before the handshake is over."""
         if self._object is None or not self.established:
             return b""
         sealed, view = [], memoryview(data)
@@ -261,7 +261,7 @@ class TlsStream:
         return self._outgoing.read()
 
     def end(self) -> bytes:
-        """Return the notice that nothing more comes, and forget the keys: what waits is encrypted already."""
+        """Return the close notification and drop the keys; data still to be sent is encrypted already."""
         if self._object is not None and self.established:
             with suppress(ssl.SSLError):
                 self._object.unwrap()

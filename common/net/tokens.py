@@ -1,4 +1,4 @@
-"""Tokens and invitation codes: what is drawn, compared, and kept of them. Nothing of a service is needed for it."""
+"""Draw, compare and hash tokens and invitation codes, without importing anything that only a service needs."""
 
 import base64
 import hashlib
@@ -10,7 +10,7 @@ import secrets
 from common.core.errors import BadInput
 
 METRICS_TOKEN = "TANDEM_METRICS_TOKEN"  # noqa: S105 - the name of a variable
-"""Environment variable: what a monitor must say to read metrics, and nothing else."""
+"""Environment variable: the token that a monitor needs to read metrics; it allows nothing else."""
 
 
 def metrics_token() -> str:

@@ -1,7 +1,7 @@
-"""HTTP towards a peer that may be hostile: every exchange ends, whatever the peer sends and however slowly.
+"""HTTP to a peer that may be hostile: every exchange ends, whatever the peer sends and however slowly.
 
-The sockets themselves know when the exchange must be over (httpx limits a single read alone), and look now and then
-whether it is still wanted.
+The socket wrappers enforce the deadline of the whole exchange (httpx limits only each single read), and check regularly
+whether the exchange is still wanted.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import httpx
 
 from common.core.errors import PeerMisbehaved
 
-LOOK = 0.5  # seconds between two looks at whether an exchange is still wanted
-DIAL = 10.0  # seconds in which a connection must stand, and as many for its TLS handshake
-SLOWEST = 1 << 16  # bytes for which an exchange gets a second more: as a server allows for the body of a request
-CARRYING = 1 << 20  # bytes beside twice the limit of the body, at most: heads, and what divides a body
-HEADERS = 100  # header fields of one response, at most
-MAX_FAULT = 500  # characters of what a library reports of a failed exchange, at most: it may quote the peer
+LOOK = 0.5  # seconds between two checks of whether an exchange is still wanted
+DIAL = 10.0  # timeout in seconds for connecting, and again for the TLS handshake
+SLOWEST = 1 << 16  # bytes for which an exchange gets one more second, as a server allows for a request's body
+CARRYING = 1 << 20  # most bytes beyond twice the limit of the body: heads, and the framing of chunks
+HEADERS = 100  # most header fields of one response
+MAX_FAULT = 500  # most characters of a library's error about a failed exchange: it may quote the peer
 
 
 class Overdue(Exception):
-    """The time is over that the caller of :func:`time_limit` has given."""
+    """The deadline that the caller of :func:`time_limit` has set has passed."""
 
 
 class _Limit:
-    """One time limit, within those around it."""
+    """One time limit, nested in those around it."""
 
     def __init__(self, seconds: float, look: Callable[[], None], outer: _Limit | None) -> None:
         self.until = time.monotonic() + seconds
@@ -51,14 +51,14 @@ _PRESENT: ContextVar[_Limit | None] = ContextVar("time limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float, look: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Limit the time of all requests that are sent in this context, in this thread, together.
+    """Limit the total time of all requests sent in this context, in this thread.
 
     Args:
-        look: Called at least every :data:`LOOK` seconds while a request waits; it ends the wait by raising. Only a new
-            connection may keep it waiting for longer (:data:`DIAL`).
+        look: Called at least every :data:`LOOK` seconds while a request waits; it ends the wait by raising. Only while
+            connecting may the interval be longer (:data:`DIAL`).
 
     Raises:
-        Overdue: Out of the request that waits when the time is over.
+        Overdue: From the request that waits when the time is over.
     """
     limit = _Limit(seconds, look, _PRESENT.get())
     token = _PRESENT.set(limit)
@@ -69,7 +69,7 @@ def time_limit(seconds: float, look: Callable[[], None] = lambda: None) -> Itera
 
 
 def pause(seconds: float) -> None:
-    """Sleep, within the time limits of this context."""
+    """Sleep for ``seconds``, subject to the time limits of this context."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0.0:
         time.sleep(min(left, _left(None), LOOK))
@@ -84,16 +84,16 @@ def send(
     most: int,
     peer: str,
 ) -> httpx.Response:
-    """Send a request and return its whole response, of a ``peer`` as messages call it.
+    """Send a request and return its whole response; ``peer`` is the name of the peer in messages.
 
     Args:
-        seconds: In which the response must be whole; each :data:`SLOWEST` bytes that come or go add one.
-        most: Bytes of the response's body, at most.
+        seconds: Time limit for the whole response; each :data:`SLOWEST` bytes sent or received add one second.
+        most: Most bytes of the response's body.
 
     Raises:
-        httpx.TransportError: If there is no whole response in time.
+        httpx.TransportError: If there is no complete response in time.
         PeerMisbehaved: If it has more bytes or headers, or is compressed: a small body could become a huge one.
-        Overdue: If the caller's own time is over.
+        Overdue: If the caller's own deadline has passed.
     """
     exchange = _Exchange(seconds, lambda: None, _PRESENT.get())
     exchange.left = 2 * most + CARRYING
@@ -131,13 +131,13 @@ def _unusable(peer: str, what: str) -> PeerMisbehaved:
 
 
 class _Exchange(_Limit):
-    """The limits of one exchange: their end is the peer's fault, and not the caller's."""
+    """The limits of one exchange; exceeding them is the peer's fault, not the caller's."""
 
-    left = 0  # bytes that may still come, with what carries the body: an endless head or endless chunks are no body
+    left = 0  # bytes that may still come, including heads and chunk framing, which are no part of the body
 
 
 class _TooMuch(Exception):
-    """More bytes have come than the exchange may have."""
+    """More bytes have come than the exchange allows."""
 
 
 def _left(wanted: float | None) -> float:
@@ -153,7 +153,7 @@ def _left(wanted: float | None) -> float:
 
 
 def _moved(count: int, *, came: bool) -> None:
-    """Give the exchange more time for bytes that came or went, and count those that came."""
+    """Give the exchange more time for bytes sent or received, and count those received."""
     for limit in _PRESENT.get() or ():
         if isinstance(limit, _Exchange):
             limit.until += count / SLOWEST
@@ -163,7 +163,7 @@ def _moved(count: int, *, came: bool) -> None:
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection whose reads and writes end by the time limits of their context."""
+    """A connection whose reads and writes respect the time limits of their context."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -207,7 +207,7 @@ class _Stream(httpcore.NetworkStream):
         return None
 
     def _repeated(self, call: Callable[[], Any], timeout: float | None) -> Any:
-        """Call until it is done: a socket that was not ready may be asked again, also under TLS."""
+        """Repeat a call until it succeeds: a socket that was not ready can be tried again, also under TLS."""
         until = float("inf") if timeout is None else time.monotonic() + timeout
         while True:
             left = min(_left(None), until - time.monotonic())

@@ -1,8 +1,8 @@
 """Binary HTTP (RFC 9292): one request or response as bytes, in the known-length form, padded with zeros.
 
-A message may end early where nothing but empty sections would follow, and any number of zero bytes may stand behind it
-(sections 3.7 and 3.8), so a sender can give all messages one length. Trailers are read and dropped: nobody here sends
-any.
+A message may end early if only empty sections would follow, and any number of zero bytes may follow it (sections 3.7
+and 3.8), so a sender can give all messages the same length. Trailers are read and dropped: no client or service of
+Tandem sends any.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from common.core.errors import BadMessage
 
-MAX_FIELDS = 64  # header fields of one message, at most; as many as a connection takes
+MAX_FIELDS = 64  # most header fields of one message; a connection accepts as many
 _REQUEST, _RESPONSE = 0, 1  # framing indicators of the known-length form
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+\Z")
 _VALUE = re.compile(rb"(?:[^\x00\n\r\t ](?:[^\x00\n\r]*[^\x00\n\r\t ])?)?\Z")  # RFC 9113, section 8.2.1
@@ -38,7 +38,7 @@ class InnerRequest:
 
     @classmethod
     def decode(cls, raw: bytes) -> InnerRequest:
-        """Read one; BadMessage, if it is none in the known-length form."""
+        """Decode a request; BadMessage if it is not one in the known-length form."""
         reader = _Reader(raw)
         reader.framing(_REQUEST)
         method, scheme, authority, path = (reader.word() for _ in range(4))
@@ -61,7 +61,7 @@ class InnerResponse:
 
     @classmethod
     def decode(cls, raw: bytes) -> InnerResponse:
-        """Read one, or raise BadMessage; what was said before the final response (status 100 to 199) is passed over."""
+        """Decode a final response, or raise BadMessage; informational responses before it (100 to 199) are skipped."""
         reader = _Reader(raw)
         reader.framing(_RESPONSE)
         status, informational = reader.integer(), 0
@@ -75,7 +75,7 @@ class InnerResponse:
 
 
 def padded(message: bytes, multiple: int, overhead: int = 0) -> bytes:
-    """Return a message with zeros behind it, so that with the overhead of what encrypts it fills whole multiples."""
+    """Return a message padded with zeros, so that with the encryption's overhead its length is a whole multiple."""
     return message + bytes(-(len(message) + overhead) % multiple)
 
 
@@ -96,7 +96,7 @@ def _sections(fields: Fields, content: bytes) -> bytes:
 
 
 class _Reader:
-    """Reads a message from its beginning; whatever it does not find raises :class:`BadMessage`."""
+    """Reads a message from its beginning; raises :class:`BadMessage` for anything missing."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
@@ -121,7 +121,7 @@ class _Reader:
         return found
 
     def fields(self) -> Fields:
-        """Read a section of fields; a message that has ended has none left."""
+        """Read a section of fields; at the end of the message, return no fields."""
         inner = _Reader(self._part() if self._at < len(self._raw) else b"")
         found: list[tuple[bytes, bytes]] = []
         while inner._at < len(inner._raw):
@@ -134,7 +134,7 @@ class _Reader:
         return tuple(found)
 
     def sections(self) -> tuple[Fields, bytes]:
-        """Read header, content and trailer, each of which may be cut off where it is empty, and the padding."""
+        """Read header, content and trailer, which may be left out where they are empty, and the padding."""
         fields = self.fields()
         content = self._part() if self._at < len(self._raw) else b""
         self.fields()

@@ -1,6 +1,6 @@
-"""A client's way to a service through a relay: requests are encapsulated, and an answer is believed only if it opens.
+"""A client that reaches a service through a relay: it encapsulates requests, and accepts only answers that decrypt.
 
-The relay learns from which address somebody asks, and when; the service learns what is asked. Neither learns both.
+The relay learns a client's address and the time of a request; the service learns its content. Neither learns both.
 """
 
 import httpx
@@ -15,8 +15,8 @@ from common.net.tls import base_address, context_for
 from common.net.transport import Transport, send
 
 _SENT = frozenset({"authorization", "content-type", HEADER.lower()})  # headers of a request that go inside
-_LATER = frozenset({408, 429, 502, 503, 504})  # what a relay answers while it, or what is behind it, is away
-_NOT_THERE = frozenset({401, 403, 404, 405})  # what something else answers that listens there, and no relay
+_LATER = frozenset({408, 429, 502, 503, 504})  # statuses while the relay, or the service behind it, is unavailable
+_NOT_THERE = frozenset({401, 403, 404, 405})  # statuses from a server that is no relay
 
 
 class ThroughRelay(httpx.BaseTransport):
@@ -31,8 +31,8 @@ class ThroughRelay(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request and return its response.
 
-        RelayUntrusted, if keys or response are not the referee's; httpx.TransportError, if the relay does not answer at
-        present; BadMessage, if the request is too long.
+        RelayUntrusted if keys or response are not the referee's; httpx.TransportError if the relay does not answer at
+        present; BadMessage if the request is too long.
         """
         if self._known is None:
             self._known = self._keys(request)
@@ -68,7 +68,7 @@ class ThroughRelay(httpx.BaseTransport):
         return padded(inner, ohttp.REQUEST_BYTES, ohttp.REQUEST_OVERHEAD)
 
     def _ask(self, request: httpx.Request, method: str, path: str, content: bytes | None = None) -> httpx.Response:
-        """Dial the relay, with headers that everybody has who dials it so."""
+        """Send a request to the relay, with headers that are the same for all clients."""
         asked = httpx.Request(
             method,
             self.relay + path,
@@ -89,7 +89,7 @@ class ThroughRelay(httpx.BaseTransport):
                 f"the relay at {self.relay} handed back what is not the referee's answer to this request: it was "
                 "changed, cut off, or is the answer to another one"
             ) from None
-        # As a stream: a response that is given its content unpacks it at once, however large it becomes.
+        # As a stream: httpx decompresses content given as bytes at once, however large it becomes.
         return httpx.Response(inner.status, headers=list(inner.fields), stream=httpx.ByteStream(inner.content))
 
     def _refused(self, response: httpx.Response) -> Exception:

@@ -1,4 +1,4 @@
-"""Encapsulated requests and responses (RFC 9458, section 4): what a relay carries, and cannot read or change.
+"""Encapsulated requests and responses (RFC 9458, section 4), which a relay forwards and cannot read or change.
 
 A request is sealed to the gateway's key with a key drawn for it alone, so no two can be linked. The response is
 encrypted under a secret of the same exchange, so it belongs to no other request.
@@ -28,27 +28,27 @@ REQUEST_TYPE, RESPONSE_TYPE, KEYS_TYPE = "message/ohttp-req", "message/ohttp-res
 """Media types (RFC 9458, section 9)."""
 _HEADER = struct.Struct(">BHHH")
 _INFO = b"message/bhttp request\x00"
-REQUEST_OVERHEAD = _HEADER.size + KEY_BYTES + TAG_BYTES  # bytes by which it is longer than what is in it
+REQUEST_OVERHEAD = _HEADER.size + KEY_BYTES + TAG_BYTES  # bytes that encapsulation adds to a request
 _SECRET = 16  # bytes of the AEAD's key, of the response's nonce, and of the secret that both follow from
 _AEAD_NONCE = 12
-RESPONSE_OVERHEAD = _SECRET + TAG_BYTES  # bytes by which an encapsulated response is longer than what is in it
+RESPONSE_OVERHEAD = _SECRET + TAG_BYTES  # bytes that encapsulation adds to a response
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What one request and its response have in common: it keys the response."""
+    """The shared state of one request and its response, from which the response's key is derived."""
 
     _encapsulated: bytes
     _shared: ContextInterface
 
     def seal(self, response: bytes, nonce: bytes | None = None) -> bytes:
-        """Encapsulate the response; the nonce of 16 bytes is drawn, unless an example of the RFC gives it."""
+        """Encapsulate the response; the nonce of 16 bytes is random, except for test vectors of the RFC."""
         nonce = secrets.token_bytes(_SECRET) if nonce is None else nonce
         key, iv = self._keys(nonce)
         return nonce + AESGCM(key).encrypt(iv, response, b"")
 
     def open(self, encapsulated: bytes) -> bytes:
-        """Return the response; Forged, if it was not made for this request by the holder of the key, or was changed."""
+        """Return the response; Forged if it was not made for this request by the holder of the key, or was changed."""
         nonce, ciphertext = encapsulated[:_SECRET], encapsulated[_SECRET:]
         if len(ciphertext) < TAG_BYTES:
             raise Forged("an encapsulated response was cut off")
@@ -71,7 +71,7 @@ class Exchange:
 def encapsulate(
     configuration: KeyConfiguration, request: bytes, *, ephemeral: bytes | None = None
 ) -> tuple[bytes, Exchange]:
-    """Encapsulate a binary request; return what travels, and what opens the response."""
+    """Encapsulate a binary request; return its bytes, and the exchange that opens the response."""
     header = _HEADER.pack(configuration.identifier, KEM.value, KDF.value, AEAD.value)
     encapsulated, ciphertext, shared = seal(configuration.public, request, _INFO + header, ephemeral=ephemeral)
     return header + encapsulated + ciphertext, Exchange(encapsulated, shared)
@@ -90,7 +90,7 @@ class GatewayKey:
         return cls(KeyConfiguration.of(key.public), key)
 
     def open(self, encapsulated: bytes) -> tuple[bytes, Exchange]:
-        """Return a binary request, and what seals its response; UnknownKey, if it is for other keys, or BadMessage."""
+        """Return a binary request, and the exchange that seals its response; UnknownKey for another key; BadMessage."""
         if len(encapsulated) < REQUEST_OVERHEAD:
             least = REQUEST_OVERHEAD
             raise BadMessage(f"an encapsulated request has at least {least} bytes, found {len(encapsulated)}")
@@ -104,8 +104,8 @@ class GatewayKey:
         return request, Exchange(enc, shared)
 
 
-_SUITES = struct.pack(">HHH", 4, KDF.value, AEAD.value)  # the bytes of the list, and our one pair of algorithms
-_MAX = 1 << 12  # bytes of a list of configurations, at most
+_SUITES = struct.pack(">HHH", 4, KDF.value, AEAD.value)  # the list's length in bytes, and its only pair of algorithms
+_MAX = 1 << 12  # most bytes of a list of configurations
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class KeyConfiguration:
 
     @classmethod
     def of(cls, public: bytes) -> KeyConfiguration:
-        """Return the configuration of a key; its identifier follows from it, so another key has hardly the same."""
+        """Return the configuration of a key; the identifier is derived from the key, so two rarely share one."""
         return cls(public[0], public)
 
     def encode(self) -> bytes:
@@ -125,12 +125,12 @@ class KeyConfiguration:
 
 
 def encode_list(configurations: list[KeyConfiguration]) -> bytes:
-    """Return configurations as ``application/ohttp-keys``: each behind its length in two bytes (section 3.2)."""
+    """Return configurations as ``application/ohttp-keys``: each after its length in two bytes (section 3.2)."""
     return b"".join(struct.pack(">H", len(raw)) + raw for raw in (one.encode() for one in configurations))
 
 
 def decode_list(raw: bytes) -> list[KeyConfiguration]:
-    """Read ``application/ohttp-keys``, or raise BadMessage; those with algorithms that we have not are passed over."""
+    """Decode ``application/ohttp-keys``, or raise BadMessage; skip keys with unsupported algorithms."""
     if len(raw) > _MAX:
         raise BadMessage(f"key configurations have at most {_MAX} bytes, found {len(raw)}")
     found: list[KeyConfiguration] = []
@@ -147,12 +147,12 @@ def decode_list(raw: bytes) -> list[KeyConfiguration]:
 
 
 def _decode(raw: bytes) -> KeyConfiguration | None:
-    """Read one configuration; None, if its algorithms are others than ours."""
+    """Decode one configuration; None if its algorithms are not supported."""
     if len(raw) < 3:
         raise BadMessage("a key configuration ends too early")
     identifier, kem = struct.unpack_from(">BH", raw)
     if kem != KEM.value:
-        return None  # how long its key is, only who knows the algorithm knows
+        return None  # the length of its key depends on the algorithm, which is unknown here
     public, symmetric = raw[3 : 3 + KEY_BYTES], raw[3 + KEY_BYTES :]
     listed = symmetric[2:]
     if len(public) != KEY_BYTES or len(symmetric) < 6 or len(listed) != int.from_bytes(symmetric[:2], "big"):
@@ -177,18 +177,18 @@ def signed_keys(identity: Identity, configurations: list[KeyConfiguration]) -> S
 
 
 def verified_keys(signed: Signed, referee: str) -> KeyConfiguration:
-    """Return the first configuration that we can use of those that the pinned referee signed (Forged, BadMessage)."""
+    """Return the first supported configuration that the pinned referee signed; raises Forged or BadMessage."""
     message = ObliviousKeys.parse_signed(verify(signed, ObliviousKeys.KIND, referee))
     return decode_list(bytes.fromhex(message.keys))[0]
 
 
-GATEWAY = "/.well-known/ohttp-gateway"  # of a gateway: requests (POST), keys (GET); RFC 9540, section 4
-SIGNED_KEYS = "/v1/oblivious-keys"  # of gateways and relays: the key configurations, under the service's signature
-RELAY = "/v1/relay"  # of a relay: encapsulated requests
-REQUEST_BYTES = TINY  # to which all encapsulated requests are padded: none tells what it is by its length
-MAX_INNER = REQUEST_BYTES - REQUEST_OVERHEAD  # bytes of a binary request, at most
-RESPONSE_BYTES = 1 << 13  # encapsulated responses have a multiple of so many bytes
+GATEWAY = "/.well-known/ohttp-gateway"  # path at a gateway: requests (POST), keys (GET); RFC 9540, section 4
+SIGNED_KEYS = "/v1/oblivious-keys"  # path at gateways and relays: key configurations signed by the service
+RELAY = "/v1/relay"  # path at a relay: encapsulated requests
+REQUEST_BYTES = TINY  # length to which all encapsulated requests are padded, so that it reveals nothing
+MAX_INNER = REQUEST_BYTES - REQUEST_OVERHEAD  # most bytes of a binary request
+RESPONSE_BYTES = 1 << 13  # the length of encapsulated responses is a multiple of this
 KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC 9458, 5.3
 
-MAX_RESPONSE = 1 << 24  # bytes of one response, at most: the longest question and its padding
-RELAY_PATIENCE = 45.0  # seconds of a connection and its response: polls are held for some seconds
+MAX_RESPONSE = 1 << 24  # most bytes of one response: the longest question and its padding
+RELAY_PATIENCE = 45.0  # seconds for a connection and its response: polls are held for some seconds

@@ -1,11 +1,11 @@
-"""A gateway: it takes encapsulated requests off their relay, and hands them to the service that it stands in.
+"""A gateway: it receives encapsulated requests from a relay, and passes them to the service that it is part of.
 
-What is inside passes the same edge as a request that came directly. Of all other resources than those that may be
-reached so it is answered, inside, that there is no such thing. What cannot be opened is answered outside, in plain,
-with a status below 500 (RFC 9458, section 5.2).
+An inner request passes the same edge as a direct one. For a resource that is not available through the gateway, the
+inner response says that it does not exist. A request that cannot be decrypted gets a plain outer response with a status
+below 500 (RFC 9458, section 5.2).
 
-Whoever carries a request may send it again: what passes is signed by its sender and repeated without effect, and the
-answer opens for nobody but the first sender.
+A relay may replay a request. That has no effect: inner requests are signed by their sender and idempotent, and only the
+original sender can decrypt the answer.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from common.net.edge import Call, Edge, Reply, problem
 from common.net.oblivious import encapsulation as ohttp
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
 
-PURPOSE = b"oblivious http gateway"  # what the gateway's key is derived for, from the service's own
-_INSIDE = frozenset({b"authorization", b"content-type", HEADER.lower().encode()})  # read of an inner request
-_OUT = frozenset({b"content-type", b"retry-after", HEADER.lower().encode()})  # sent of an inner response
-_LARGE = 1 << 16  # bytes of a response that is encrypted beside the service's loop
+PURPOSE = b"oblivious http gateway"  # label with which the gateway's key is derived from the service's key
+_INSIDE = frozenset({b"authorization", b"content-type", HEADER.lower().encode()})  # headers read from inner requests
+_OUT = frozenset({b"content-type", b"retry-after", HEADER.lower().encode()})  # headers sent in inner responses
+_LARGE = 1 << 16  # bytes of a response from which on it is encrypted outside the event loop
 _OUTER = tuple[bytes, ohttp.Exchange] | TandemError
 
 
 class Gateway:
-    """A service's gateway; ``resources`` matches ``METHOD PATH`` of what may be asked through it.
+    """A service's gateway; ``resources`` matches ``METHOD PATH`` of the requests that it accepts.
 
-    Its key follows from the service's, so all processes with one signing key have one gateway key.
+    Its key is derived from the service's, so all processes with one signing key have the same gateway key.
     """
 
     def __init__(self, identity: Identity, resources: re.Pattern[bytes]) -> None:
@@ -44,7 +44,7 @@ class Gateway:
         self.group: Grouped[_OUTER] = Grouped(lambda bodies: list(map(self._opened, bodies)), "oblivious")
 
     def attach(self, edge: Edge) -> None:
-        """Hand what is inside to this edge, from now on."""
+        """Pass inner requests to this edge from now on."""
         self._edge = edge
 
     async def keys(self, call: Call) -> Reply:
@@ -54,7 +54,7 @@ class Gateway:
         return Reply(200, self._signed)
 
     async def forwarded(self, call: Call) -> Reply:
-        """Answer an encapsulated request; BadMessage if it is none (nothing of it is known then), Busy if many wait."""
+        """Answer an encapsulated request; BadMessage if it is none or cannot be decrypted, Busy if many wait."""
         self.group.check_room()
         if call.headers.get(b"content-type") != ohttp.REQUEST_TYPE.encode():
             raise BadMessage(f"a gateway takes {ohttp.REQUEST_TYPE}")

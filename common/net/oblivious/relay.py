@@ -1,7 +1,7 @@
-"""A relay: it carries encapsulated requests to one service, and what comes back; it reads none and keeps none.
+"""A relay: it forwards encapsulated requests to one service, and the responses back; it reads and stores none.
 
-The service sees the relay's address in the place of the client's. Nothing of a client's request goes on but its body:
-no header, no address. It leads to one service, writes no address down, and sends nothing twice.
+The service sees the relay's address instead of the client's. Only the body of a client's request is forwarded: no
+header, no address. The relay serves one service, logs no address, and sends nothing twice.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from common.net.tls import base_address, context_for, fault_of
 
 log = logging.getLogger("tandem.relay")
 
-UNDER_WAY = 1024  # requests that wait for the service at the same time, at most: a poll is held there for some seconds
+UNDER_WAY = 1024  # most requests that wait for the service at the same time: it holds a poll for some seconds
 _JSON, _PROBLEM = "application/json", "application/problem+json"
 
 
 class Relay:
-    """Carries requests to one service; the ``carrier`` dials it, by default over HTTP from the address ``source``."""
+    """Forwards requests to one service with ``carrier``, by default over HTTP from the local address ``source``."""
 
     def __init__(
         self, service: str, source: str | None = None, carrier: httpx.AsyncBaseTransport | None = None
@@ -40,7 +40,7 @@ class Relay:
         self._under_way = 0
 
     async def carry(self, call: Call) -> Reply:
-        """Carry an encapsulated request (BadMessage, Busy, PeerUnavailable, PeerMisbehaved)."""
+        """Forward an encapsulated request; raises BadMessage, Busy, PeerUnavailable or PeerMisbehaved."""
         if call.headers.get(b"content-type") != ohttp.REQUEST_TYPE.encode():
             raise BadMessage(f"a relay takes {ohttp.REQUEST_TYPE}")
         return await self._asked("POST", ohttp.GATEWAY, call.body, ohttp.RESPONSE_TYPE)
@@ -101,14 +101,14 @@ def relay_app(
 
 ENCAPSULATED_BODY = body_of("An encapsulated request (RFC 9458, section 4.3)", ohttp.REQUEST_TYPE)
 """The OpenAPI description of a body that is an encapsulated request."""
-RESPONSES = 1 << 28  # bytes of all responses that are on their way at the same time
-IDLE = 20.0  # seconds for which a connection is kept: shorter than the service keeps it, so that none is cut off in use
+RESPONSES = 1 << 28  # most bytes of all responses that are arriving at the same time
+IDLE = 20.0  # seconds for which an idle connection is kept: less than at the service, which so closes none in use
 
 
 class Carrier(httpx.AsyncBaseTransport):
-    """Carries requests to one origin from the address ``source``: each kept connection has one request at a time.
+    """Sends requests to one origin from the address ``source``: each kept connection has one request at a time.
 
-    A pool for any number of origins looks through all connections for each request; here a stack of idle ones does.
+    A pool for any number of origins would search all connections for each request; here a stack of idle ones suffices.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, source: str | None = None) -> None:
@@ -120,8 +120,8 @@ class Carrier(httpx.AsyncBaseTransport):
         """Send a request on a connection of its own, kept or new, and return the whole response.
 
         Raises:
-            httpx.TransportError: If no whole response comes in time.
-            PeerMisbehaved, Busy: If the response has too many bytes, or all responses on their way have.
+            httpx.TransportError: If no complete response comes in time.
+            PeerMisbehaved, Busy: If the response has too many bytes, or all arriving responses together have.
         """
         connection = self._kept()
         try:
@@ -207,7 +207,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waiting is None or self._waiting.done():
-            self._keep = False  # nobody asked: whatever comes next here belongs to no request
+            self._keep = False  # unsolicited data: later bytes on this connection could belong to no request
             self.close()
             return
         self._held += len(data)
