@@ -1,6 +1,6 @@
-"""The empirical privacy audit: a function that is claimed to be private, and twins that break the claim on purpose.
+"""The empirical privacy audit: of functions with a privacy claim, and of twins that violate the claim on purpose.
 
-:func:`cases` has one for every registered mechanism, plug-ins' too: one answer, and a twin with twice the epsilon.
+:func:`cases` has a case for every registered mechanism, plug-ins' too: one answer, and a twin with twice the epsilon.
 """
 
 import math
@@ -19,11 +19,11 @@ from common.local.mechanisms.mechanism import MECHANISMS, LocalRandomizer, Mecha
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import AuditFinding, Subject, audit, exceeds
 
-Safeguard = tuple[object, str]  # where a safeguard is found: a module or class, and the name in it
+Safeguard = tuple[object, str]  # the place of a safeguard: a module or class, and the name in it
 
 
 def without(safeguard: Safeguard, other: Any, subject: Subject) -> Subject:
-    """Return the subject with something else in the place of a safeguard."""
+    """Return the subject with a safeguard replaced by ``other``."""
     place, name = safeguard
 
     def broken(given: Any, runs: int, source: RandomSource) -> AnyArray:
@@ -33,20 +33,20 @@ def without(safeguard: Safeguard, other: Any, subject: Subject) -> Subject:
     return broken
 
 
-FAILURE = 1e-6  # probability that one audit claims too much (Clopper-Pearson, both sides together)
+FAILURE = 1e-6  # probability that the bound of one audit is too large (Clopper-Pearson, both sides together)
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is claimed of a subject on a pair of neighbouring inputs, and which twins must be caught.
+    """The privacy claim of a subject on a pair of neighbouring inputs, and the twins that the audit must catch.
 
     Attributes:
         epsilon, delta: The claim, as the accountant or the mechanism states it.
-        honest: The code that is shipped.
-        twins: The same with one safeguard taken out, by what was taken out.
+        honest: The shipped code.
+        twins: The same code with one safeguard removed, by the name of the safeguard.
         runs: Runs on each input, for the search and again for the bound.
-        least: A bound that the honest subject must reach, so that passing means something; 0 where nothing of its leak
-            can be seen in so few runs.
+        least: A bound that the honest subject must reach, so that the audit is shown to have power; 0 where its leak
+            cannot be measured in so few runs.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Case:
         return audit(subject, self.inputs, source, runs=runs, delta=self.delta, failure=FAILURE)
 
     def catches(self, twin: Subject) -> bool:
-        """Tell whether a twin is shown to break the claim, in as few runs as that takes and ``runs`` at most."""
+        """Return whether a twin is shown to violate the claim, with as few runs as needed and at most ``runs``."""
         source = RandomSource.seeded(1, "audit", self.name)
         return exceeds(
             twin, self.inputs, source, epsilon=self.epsilon, runs=self.runs, delta=self.delta, failure=FAILURE
@@ -74,7 +74,7 @@ class Case:
 
 @dataclass(frozen=True)
 class AuditRow:
-    """One audit: of what is shipped (``without`` is empty), or of a twin without a safeguard.
+    """One audit: of the shipped code (``without`` is empty), or of a twin without a safeguard.
 
     The claim is (claimed, delta)-DP; ``measured`` is a lower bound on epsilon at that delta, and ``runs`` the trials on
     each of the two inputs, for the search and again for the bound.
@@ -94,7 +94,7 @@ class AuditRow:
 
     @property
     def expected(self) -> bool:
-        """Whether that is as it should be: nothing shipped exceeds its claim, and every twin does."""
+        """Whether the result is as expected: shipped code does not exceed its claim, and a twin does."""
         return self.exceeds == bool(self.without)
 
     def document(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class AuditRow:
 
 
 def rows(cases: Iterable[Case], scale: float) -> Iterator[AuditRow]:
-    """Audit every case and its twins, with ``scale`` times the trials; a twin has those of its case at least."""
+    """Audit every case and its twins, with ``scale`` times the trials; a twin gets at least those of its case."""
     for case in cases:
         subjects: dict[str, Subject] = {"": case.honest, **case.twins}
         for without, subject in subjects.items():
@@ -113,7 +113,7 @@ def rows(cases: Iterable[Case], scale: float) -> Iterator[AuditRow]:
 
 
 def report(cases: Sequence[Case], *, only: str, scale: float, write: Callable[[str], None] | None) -> list[AuditRow]:
-    """Audit the cases with ``only`` in their name, and write a line for each row as soon as it is there.
+    """Audit the cases with ``only`` in their name, and write a line for each row as soon as it is finished.
 
     BadInput if no case has ``only`` in its name.
     """
@@ -137,9 +137,9 @@ DOMAIN = 4
 
 
 def made(name: str, epsilon: float) -> LocalRandomizer:
-    """Return the mechanism of that name with this epsilon; one without such a setting: an example.
+    """Return the mechanism of that name with this epsilon; if it has no such setting, return an example of it.
 
-    Up to epsilon 1 it is the example with the most noise, above that the one with the least.
+    For epsilon up to 1 that is the example with the most noise, above 1 the one with the least.
     """
     kind = MECHANISMS[name]
     settings: dict[str, Any] = {"name": name, "epsilon": epsilon, "delta": DELTA, "calibration": "analytic"}
@@ -151,7 +151,7 @@ def made(name: str, epsilon: float) -> LocalRandomizer:
 
 
 def answered(mechanism: LocalRandomizer) -> Subject:
-    """One answer a run, to a value in [0, 1] or an item."""
+    """Return the subject that gives one answer per run, for a value in [0, 1] or an item."""
 
     def subject(given: float, runs: int, source: RandomSource) -> AnyArray:
         if isinstance(mechanism, Mechanism):
@@ -166,7 +166,7 @@ def answered(mechanism: LocalRandomizer) -> Subject:
 
 
 def separating(oracle: FrequencyOracle) -> int:
-    """Return the ``public`` of a question under which the answers of slot 0 tell most about items 2 and 1 of four."""
+    """Return the ``public`` of a question for which slot 0's answers best distinguish items 2 and 1 of four."""
     answers = [np.array([answer], dtype=np.uint8) for answer in range(oracle.symbols(DOMAIN))]
     for public in range(100):
         word = public_words(public, np.zeros(1, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""What only an experiment can know: the true loss of an answer on the target, and what other ways would have given."""
+"""Ground truth of experiments: the true loss of an answer on the target, and the results of baseline methods."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from curator.mechanisms.parities import Equations
 from deploy.deployment import Embedded, OnProgress
 from referee.protocols.base import halts
 
-MAX_PEOPLE = 1 << 21  # fresh simulated people on whom a hypothesis is judged: standard error below 0.00035
-MAX_NUMBERS = 1 << 27  # features drawn to judge it, at most: fewer people where they have many
+MAX_PEOPLE = 1 << 21  # fresh simulated people on whom a hypothesis is evaluated: standard error below 0.00035
+MAX_NUMBERS = 1 << 27  # most feature values drawn for that: fewer people if they have many features
 _BLOCK = 1 << 18
 
 
 def can_judge(scenario: Scenario) -> bool:
-    """Tell whether people of T may be looked at for the truth, and are at hand: an operator need not have them."""
+    """Return whether the true loss on T may be computed, and T's people are available (an operator may lack them)."""
     if scenario.people == "real" and not scenario.experiment:
         return False
     if scenario.target.distribution is not None:
@@ -51,7 +51,7 @@ def can_judge(scenario: Scenario) -> bool:
 
 
 def evaluation_source(scenario: Scenario, seed: int) -> RecordSource:
-    """Return people of T to judge by: fresh ones that no party has seen if simulated, else the whole table."""
+    """Return people of T for evaluation: fresh ones that no party has seen if simulated, else the whole table."""
     simulated = scenario.target.distribution is not None
     size = min(MAX_PEOPLE, MAX_NUMBERS // scenario.target.dimension) if simulated else None
     return open_records(scenario.target, data_folder(scenario), subseed(seed, "truth"), size)
@@ -59,9 +59,9 @@ def evaluation_source(scenario: Scenario, seed: int) -> RecordSource:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Share of all, and of those with label -1 and +1, whom a hypothesis predicts wrongly; None where nobody has it.
+    """The error rate of a hypothesis overall, and for label -1 and +1 (None if no person has that label).
 
-    Where one label is rare, a small loss says little: a constant has it, too.
+    If one label is rare, a small overall loss means little: a constant prediction reaches it, too.
     """
 
     loss: float
@@ -89,7 +89,7 @@ def loss(
     bound: float = UNIT,
     costs: Costs | None = None,
 ) -> float:
-    """Return the mean loss of a hypothesis, as a part of its bound, on the people of a record source."""
+    """Return the mean loss of a hypothesis, as a fraction of its bound, on the people of a record source."""
     blocks = _blocks(population)
     return sum(float(evaluate(kind, hypothesis, records, bound, costs).sum()) for records in blocks) / len(population)
 
@@ -102,7 +102,7 @@ def _blocks(population: RecordSource) -> Iterator[Records]:
 Finding = tuple[float, str]
 
 
-_Place = tuple[Path, Charging]  # where a baseline works, and where it is charged
+_Place = tuple[Path, Charging]  # a baseline's folder, and where it is charged
 _OPTIMUM_PEOPLE = 200_000
 _FOLDS = 5
 _PENALTY = 1e-4
@@ -122,13 +122,13 @@ def run_baselines(
     """Run the baselines that a scenario names.
 
     Args:
-        asked: The scenario as it was asked for, before planning: a baseline with one round needs a plan of its own.
-        result: The hybrid run's result: agents alone get as many agents as it asked.
+        asked: The requested scenario, before planning: a baseline with one round needs its own plan.
+        result: The hybrid run's result: the agents-only baseline gets as many agents as that run asked.
         seed: The run's seed; baselines draw other people.
-        folder: The run's folder: a baseline works in a directory of its own below it, since there is room for a run
-            there. (The directory for temporary files is often in memory.)
-        attempts: Keeps the reason for each baseline that cannot run or comes to nothing; those are left out.
-        charging: Where they are charged to the people whose records they use.
+        folder: The run's folder: a baseline works in its own directory below it, because there is room for a run there.
+            (The directory for temporary files is often in memory.)
+        attempts: Keeps the reason for each baseline that cannot run or gives no answer; those are left out.
+        charging: The ledger in which the people whose records they use are charged.
     """
     ways: dict[str, Callable[[Scenario, dict[str, Any], int, _Place], Finding]] = {
         "curator-only": _curator_only,
@@ -148,7 +148,7 @@ def run_baselines(
 
 
 def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
-    # A portfolio of one round is still repaired and judged by agents: here the curator learns, and that is all.
+    # Even a portfolio of one round is repaired and judged by agents; here the curator only learns.
     demands = demands_of(asked.protocol)
     once = {"protocol": "learn-and-test", "portfolio": None} if demands.portfolio or demands.pairs else {}
     alone = resolve(_changed(asked, {"curator": {"rounds": 1}, "handed_over": [], **once}))
@@ -162,7 +162,7 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, pr
     count = max(2, int(result["agents"].get("people", result["agents"]["asked"])))
     chosen = resolve(asked)
     learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1e5, "diameter": 1.0}
-    # The curator stands by: it holds a sample too small to matter, is never asked, and its people are charged its cap.
+    # The curator does not take part: it holds a tiny sample, is never asked, and its people are charged its cap.
     idle = {"n": 16, "epsilon": 1e-3, "delta": 1e-9, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
     agents = {"count": count, "answers": 1, "loss": "zero-one", "bound": UNIT, "costs": None}
     alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": agents, "handed_over": []})
@@ -187,7 +187,7 @@ def _optimum(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) 
 
 
 def cross_validated(records: Records) -> float:
-    """Return the share of wrong predictions, each by a fit of the four fifths of a random split that it is not in."""
+    """Return the error rate in 5-fold cross-validation: each record is predicted by a fit of the other folds."""
     folds = np.array_split(np.random.default_rng(0).permutation(len(records)), _FOLDS)
     wrong = 0
     for i, fold in enumerate(folds):
@@ -197,11 +197,11 @@ def cross_validated(records: Records) -> float:
 
 
 def half_space(records: Records) -> Linear:
-    """Return a logistic regression of the labels, hardly regularized: the least mean loss plus 1e-4/(2n) ||w||^2.
+    """Return a weakly regularized logistic regression of the labels: minimizes mean loss plus 1e-4/(2n) ||w||^2.
 
-    By L-BFGS, as scikit-learn does it, which takes a second to load.
+    Uses L-BFGS like scikit-learn, which would take a second to import.
     """
-    from scipy.optimize import minimize  # here, since it takes a fifth of a second to load, and few runs need it
+    from scipy.optimize import minimize  # imported here: it takes a fifth of a second, and few runs need it
 
     features, labels = records.features.astype(np.float32, copy=False), records.labels.astype(np.float64)
     n = len(records)
@@ -249,14 +249,14 @@ T = TypeVar("T")
 
 
 class NoAnswer(Exception):
-    """A comparison ran and came to nothing; says why."""
+    """A comparison ran and gave no answer; the message is the reason."""
 
 
 class Attempts:
-    """Comparisons that are tried one after the other; none of them ends a run that has its answer.
+    """Comparisons that are attempted one after the other; a failure of one does not end a run that has its answer.
 
-    What is left out is what a scenario or a machine can cause: a sample that finds no room, missing data, a full disk,
-    too little memory, a refusal, a run without an answer; ``left_out`` has the reasons by name. A bug is raised.
+    A comparison is left out for errors that a scenario or a machine can cause: a sample without room, missing data, a
+    full disk, too little memory, a refusal, a run without an answer. ``left_out`` has the reasons by name. Bugs raise.
     """
 
     def __init__(self, on_progress: OnProgress) -> None:
@@ -264,7 +264,7 @@ class Attempts:
         self.left_out: dict[str, str] = {}
 
     def attempt(self, name: str, words: str, work: Callable[[], T]) -> T | None:
-        """Return what the work finds out, or None where it cannot be done; ``words`` are for people."""
+        """Return the result of ``work``, or None if it cannot be done; ``words`` describe it to users."""
         try:
             return work()
         except (NoAnswer, TandemError, OSError, OperationalError, MemoryError) as error:
@@ -274,13 +274,13 @@ class Attempts:
 
 
 _OPTIMUM = "what was fitted to people of T without privacy"
-NOTICEABLE = 0.005  # A difference in loss below this is called none
+NOTICEABLE = 0.005  # a smaller difference in loss is reported as none
 
 
 def reading(
     asked: Scenario, result: dict[str, Any], hybrid: float, baselines: dict[str, dict[str, float | str]]
 ) -> str:
-    """Say in a sentence how the run's true loss, ``hybrid``, compares with its baselines' losses; nothing about why."""
+    """Return a sentence that compares the run's true loss, ``hybrid``, with those of its baselines, without reasons."""
     losses = {name: float(found["loss_on_target"]) for name, found in baselines.items()}
     alone, best = losses.get("curator-only"), losses.get("optimum")
     if alone is None:
@@ -308,11 +308,11 @@ def complete(
 ) -> dict[str, Any]:
     """Return the result with truth, peak memory and the run folder's path.
 
-    What of the truth and of the baselines cannot be found out is left out, and its reason stands in the truth's
-    ``left_out``: a run that has its answer gives it, whatever becomes of what it is compared with.
+    Parts of the truth and baselines that cannot be computed are left out, with their reasons in the truth's
+    ``left_out``: a run that has its answer returns it, even if comparisons fail.
 
     Args:
-        asked: The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
+        asked: The requested scenario, before planning. If its people are not available, truth is null.
     """
     truth: dict[str, Any] | None = None
     attempts, problem, people = Attempts(on_progress), asked.problem, asked.target.distribution

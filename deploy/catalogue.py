@@ -1,4 +1,4 @@
-"""Everything that is registered, by kind: what a scenario may name."""
+"""All registered entries by kind, which a scenario may name."""
 
 import importlib
 from types import ModuleType
@@ -28,7 +28,7 @@ The registry is named as the kind, in capitals.
 
 
 def registered() -> dict[str, list[str]]:
-    """Return the names of all there is of each kind, shipped and installed; imports none of them."""
+    """Return the names of all entries of each kind, shipped and installed, without importing them."""
     return {
         group: sorted({*declared(package, group.upper()), *(entry.name for entry in installed(group))})
         for group, (package, _) in KINDS.items()
@@ -36,7 +36,7 @@ def registered() -> dict[str, list[str]]:
 
 
 def explained(group: str) -> dict[str, str]:
-    """Return the names of one kind, each with the first sentence of its documentation; imports all of that kind."""
+    """Return the names of one kind, each with the first paragraph of its docstring; imports all of that kind."""
     package, module = KINDS[group]
     registry: Registry[object] = getattr(importlib.import_module(f"{package.__name__}.{module}"), group.upper())
     first = {name: (entry.__doc__ or "").strip().partition("\n\n")[0] for name, entry in registry.items()}

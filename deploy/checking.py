@@ -1,6 +1,6 @@
-"""The one question whether a scenario and its data can be run, which every command asks before anything is charged.
+"""Check whether a scenario and its data can be run; every command does so before anything is charged.
 
-Each party refuses by functions of its own what it would not take; here all are asked, in the order of a run.
+Each party has its own functions that refuse what it does not accept; here all are called, in the order of a run.
 """
 
 import secrets
@@ -26,14 +26,14 @@ from referee.protocols.base import check_problem
 from referee.protocols.driver import check_beginning
 
 Side = Literal["S", "T"]
-MOST_PEOPLE = 1 << 20  # where so many people of the curator do not help, the reason is another one
+MOST_PEOPLE = 1 << 20  # if so many people of the curator do not suffice, their number is not the reason
 
 
 def checked(asked: Scenario) -> ResolvedScenario:
-    """Return the resolved scenario: what can be planned and simulated, whatever the curator's budget is.
+    """Return the resolved scenario if it can be planned and simulated, whatever the curator's budget is.
 
-    BadScenario if no protocol has that name, its problem is another, the learner refuses its settings, or planning
-    fails.
+    BadScenario if no protocol has that name, the protocol does not fit the problem, the learner refuses its settings,
+    or planning fails.
     """
     try:
         check_problem(asked)
@@ -49,10 +49,10 @@ def checked(asked: Scenario) -> ResolvedScenario:
 
 
 def acceptable(asked: Scenario) -> ResolvedScenario:
-    """Return the resolved scenario, if all parties take it, as far as its public numbers tell; no table is read.
+    """Return the resolved scenario if all parties accept it, judged by its public numbers; no table is read.
 
-    BadScenario as :func:`checked`, and if the curator's learner cannot learn from such samples. BadInput or
-    BudgetExceeded if the curator's budget does not hold what is planned.
+    BadScenario as for :func:`checked`, and if the curator's learner cannot learn from such samples. BadInput or
+    BudgetExceeded if the curator's budget does not cover the plan.
     """
     chosen = checked(asked)
     check_parties(chosen)
@@ -60,10 +60,10 @@ def acceptable(asked: Scenario) -> ResolvedScenario:
 
 
 def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) -> ResolvedScenario:
-    """Return the resolved scenario of n people of the curator; if they are too few, say how many would do.
+    """Return the resolved scenario for n people of the curator; if they are too few, report a sufficient number.
 
-    BadScenario, BadInput or BudgetExceeded as :func:`acceptable`; where more people help, with a number that does.
-    ``too_few`` says that n are too few, in the words of who counts them.
+    BadScenario, BadInput or BudgetExceeded as for :func:`acceptable`; if more people help, with a sufficient number.
+    ``too_few`` is the caller's text that n are too few.
     """
 
     def holds(people: int) -> bool:
@@ -78,7 +78,7 @@ def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) 
     except (BadInput, BudgetExceeded) as error:
         if n >= MOST_PEOPLE or not holds(MOST_PEOPLE):
             raise
-        why = "" if "kappa" in error.detail else f" ({error.detail})"  # who counts rows has chosen no kappa
+        why = "" if "kappa" in error.detail else f" ({error.detail})"  # a user with a table has chosen no kappa
     bad, good = n, min(2 * n, MOST_PEOPLE)
     while good < MOST_PEOPLE and not holds(good):
         bad, good = good, min(2 * good, MOST_PEOPLE)
@@ -86,17 +86,17 @@ def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) 
 
 
 def check_parties(chosen: ResolvedScenario) -> None:
-    """Refuse what a party would refuse of a resolved scenario, as :func:`acceptable` does."""
-    parse_resolved(chosen.wire())  # what was planned may be larger than a run admits
+    """Refuse a resolved scenario that a party would refuse, as :func:`acceptable` does."""
+    parse_resolved(chosen.wire())  # the planned numbers may be larger than a run admits
     with in_range():
         check_policy(chosen, check_beginning(chosen))
 
 
 def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T")) -> None:
-    """Refuse tables that their parties could not read, by reading them as they do; nothing is kept.
+    """Refuse tables that their parties could not read, by reading them as the parties do; nothing is kept.
 
-    Contributions are checked one by one as they come, and are in nobody's folder. Raises the first BadScenario
-    or BadData that a run would raise.
+    Raises the first BadScenario or BadData that a run would raise. Contributions are not read: they are checked one by
+    one as they arrive, and are in no folder.
     """
     folder = data_folder(chosen) if sides else None
     wanted = {"S": (chosen.source, chosen.curator.n), "T": (chosen.target, chosen.agents.count)}
@@ -112,7 +112,7 @@ def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T"))
 def check_lifetimes(chosen: ResolvedScenario, charging: Charging) -> None:
     """Refuse a run whose people, all of them at hand, have spent too much (BudgetExceeded); nothing is charged."""
     if charging.charges(chosen, "source"):
-        with TemporaryDirectory() as empty:  # where nobody was charged before there is no ledger, and none is begun
+        with TemporaryDirectory() as empty:  # without earlier charges there is no ledger, and none is created
             begun = PeopleLedger(charging.folder).folder.exists()
             account = Account(
                 replace(charging, both=True, folder=charging.folder if begun else Path(empty) / "people"),
@@ -124,18 +124,18 @@ def check_lifetimes(chosen: ResolvedScenario, charging: Charging) -> None:
 
 
 def check_ids(chosen: ResolvedScenario, sides: Collection[Side]) -> None:
-    """Refuse tables by whose ids their people cannot be told apart, as a run does that charges them."""
+    """Refuse tables whose ids do not identify their people, as a run does that charges them."""
     folder = data_folder(chosen)
     for side in sides:
         table = table_of(chosen, "source" if side == "S" else "target")
         if table is not None and table.id is not None and folder is not None and chosen.people != "simulated":
-            Digester(secrets.token_bytes(32)).people_of(table, folder)  # of contributions there are no files
+            Digester(secrets.token_bytes(32)).people_of(table, folder)  # contributions have no files
 
 
 def refusal(chosen: ResolvedScenario, tables: Collection[Side] = ()) -> TandemError | None:
     """Return the error with which a run of a resolved scenario would end before anything is charged; None if none.
 
-    ``tables``: whose tables are read; of T's keeper alone, nothing is asked about the curator.
+    ``tables``: the sides whose tables are read; for T alone, the curator is not checked.
     """
     try:
         if "S" in tables or not tables:

@@ -1,4 +1,4 @@
-"""What a deployment does: carry a resolved scenario to its result, and hand over what an auditor needs."""
+"""The interface of a deployment: run a resolved scenario to its result, and return what an auditor needs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ OnProgress = Callable[[str, dict[str, float]], None]  # called with progress: a 
 
 @dataclass(frozen=True)
 class RunOutput:
-    """A run that has ended: the result document, the transcript, who was enrolled, and the reports by question.
+    """A run that has ended: the result document, the transcript, the participants, and the reports by question.
 
-    ``checkpoints`` are those of the transcript, with the words of its witnesses; ``vouchers`` what participants have
-    shown of issuers, empty where nobody has. ``all_runs`` is what the people on each side have spent over all runs, as
-    the ledger of people knows it, None where nobody is charged from here.
+    ``checkpoints`` are those of the transcript, with the statements of its witnesses; ``vouchers`` are those of the
+    participants, empty if there are none. ``all_runs`` is what the people on each side have spent over all runs,
+    according to the ledger of people; None if no people are charged from here.
     """
 
     result: dict[str, Any]
@@ -46,7 +46,7 @@ class RunOutput:
 
     @classmethod
     def of(cls, result: dict[str, Any], referee: Referee, run: str) -> Self:
-        """Return a run that has ended with a result, as a referee of this process holds it."""
+        """Return a run that has ended with a result, from a referee in this process."""
         store = referee.store
         transcript = "".join(line + "\n" for line in store.entries(run))
         reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(run))
@@ -59,9 +59,9 @@ class RunOutput:
 
 
 def spent_over_all_runs(transcript: str, scenario: ResolvedScenario, charging: Charging) -> dict[str, Any] | None:
-    """Return what the people on each side of a run have spent over all runs by now; None where nobody is charged.
+    """Return what the people on each side of a run have spent over all runs by now; None if none are charged.
 
-    The curator's signed word on it (``privacy.all_runs``) is as the ledger of people was when the run began, before the
+    The curator's signed statement (``privacy.all_runs``) is from the ledger of people when the run began, before the
     agents' people were charged.
     """
     if scenario.people == "simulated" or charging.ephemeral:
@@ -77,7 +77,7 @@ _TOKEN = secrets.token_hex(16)
 
 
 class Embedded:
-    """A deployment in one process. No answer is ever on its way, so no deadline passes, however slow the machine is."""
+    """A deployment in one process. Its clock stands still, so no deadline passes, however slow the machine is."""
 
     def __init__(self, state: Path, charging: Charging = USERS_OWN) -> None:
         self._state = state
@@ -113,7 +113,7 @@ class Embedded:
 
 
 def _work(hosts: list[Host]) -> None:
-    # All parties are here: if nobody has anything to do, nothing will ever arrive.
+    # All parties are in this process: if none has anything to do, nothing will ever arrive.
     busy = [host.step() for host in hosts]
     if not any(busy):
         raise PeerUnavailable("fewer people are hosted in this process than the scenario's agents.count")

@@ -24,7 +24,7 @@ OF_CURATOR, INVENTED = 10, 200
 
 
 def invent_people(folder: Path) -> None:
-    """Write the curator's table, and that of the agents beside you."""
+    """Write the curator's table, and the table of the other agents."""
     source = random.Random(1)
     for name, count in (("members", OF_CURATOR), ("people", INVENTED)):
         with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
@@ -37,26 +37,26 @@ def invent_people(folder: Path) -> None:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and writes nothing about it."""
+    """Serves files without logging."""
 
     def handle(self) -> None:
-        """Serve a connection; one that breaks off is let go."""
+        """Serve a connection; ignore a lost one."""
         with suppress(OSError):
             super().handle()
 
     def log_message(self, *words: object) -> None:
-        """Leave it out."""
+        """Log nothing."""
 
 
 class Files(ThreadingHTTPServer):
-    """Serves files; a browser asks for all of a page's at once, and one that finds no room tries again much later."""
+    """Serves files; its queue has room for all of a page's requests, as a browser retries a refused one much later."""
 
     request_queue_size = 128
 
 
 @contextmanager
 def serving(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """Serve a folder of static files to this machine; gives its address."""
+    """Serve a folder of static files to this machine; yield its address."""
     server = Files(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     if tls is not None:  # each connection shakes hands in its own thread
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
@@ -69,7 +69,7 @@ def serving(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[str]:
 
 
 def main(output: Path, *, once: bool) -> None:
-    """Start the parties and your page, carry one run to its end, audit it; stay until interrupted unless ``once``."""
+    """Start the parties and your page, complete one run, audit it; stay until interrupted unless ``once``."""
     with ExitStack() as until_the_end:
         work = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="tandem-people-")))
         tokens = new_tokens()

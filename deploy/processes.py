@@ -1,4 +1,4 @@
-"""Each party a real process on this machine, speaking real HTTP over loopback; a party that dies is started again."""
+"""Run each party as a real process on this machine, over HTTP on loopback; restart a party that dies."""
 
 import secrets
 import socket
@@ -29,18 +29,18 @@ from curator.startup import check_room
 from deploy.deployment import OnProgress, RunOutput, spent_over_all_runs
 from deploy.remote import Remote
 
-START = 300.0  # seconds that a party may take to come up (drawing or loading its people included)
-LIVES = 5  # how often a party is started before the deployment gives up on it
+START = 300.0  # seconds that a party may take to start, including drawing or loading its people
+LIVES = 5  # how often a party is started before the deployment gives up
 
 
 class PartyProcess:
-    """One child process, kept alive.
+    """One child process that is restarted when it dies.
 
     Args:
         arguments: A module of Tandem's, and its arguments.
         folder: Working directory; its standard error goes to a file there.
-        environment: Additional environment. What this process's says of a service's own TLS is not handed on.
-        lives: How often it is started before it stays dead.
+        environment: Additional environment. This process's settings for a service's own TLS are not passed on.
+        lives: How often it is started at most.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PartyProcess:
         self.name = name
         self._arguments = arguments
         self._folder = folder
-        # Its standard input is a pipe that nobody writes to: it ends when this process ends, however that happens.
+        # Its standard input is a pipe that nothing is written to, which closes when this process ends in any way.
         inherited = {name: value for name, value in python_environment().items() if name not in OF_SERVICES}
         self._environment = {**inherited, **environment, ENDS_WITH_STDIN: "1"}
         self._stopping = False
@@ -64,7 +64,7 @@ class PartyProcess:
     def wait_for(self, text: str) -> str:
         """Return the first line on its standard output that contains a text.
 
-        PeerUnavailable if it ended, or does not say it in time; with the last line of its standard error.
+        PeerUnavailable, with the last line of its standard error, if the process ended or does not print it in time.
         """
         deadline = time.monotonic() + START
         with self._printed:
@@ -81,13 +81,13 @@ class PartyProcess:
 
     @property
     def printed(self) -> list[str]:
-        """The lines on its standard output so far, of all its lives."""
+        """The lines on its standard output so far, over all restarts."""
         with self._printed:
             return list(self._lines)
 
     @property
     def dead(self) -> bool:
-        """Whether it has died, and is not started again."""
+        """Whether it has died and is not restarted."""
         return self._lives == 0
 
     def let_die(self, *, for_good: bool) -> None:
@@ -97,7 +97,7 @@ class PartyProcess:
         return (self._folder / f"{self.name}.log").read_text("utf-8", errors="replace")
 
     def stop(self) -> None:
-        with self._changing:  # no new process is on its way now, and none will be
+        with self._changing:  # no new process is being started now, and none will be
             self._stopping = True
         self.process.terminate()
         try:
@@ -114,7 +114,7 @@ class PartyProcess:
 
     def _start(self) -> subprocess.Popen[str]:
         with (self._folder / f"{self.name}.log").open("ab") as errors:
-            process = subprocess.Popen(  # noqa: S603 - our own modules, arguments as a list
+            process = subprocess.Popen(  # noqa: S603 - Tandem's own modules, arguments as a list
                 [*python_module(self._arguments[0]), *self._arguments[1:]],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -142,7 +142,7 @@ class PartyProcess:
             if self._stopping:
                 return
             self._close_input()
-            # Who ends at once, or with a reason, has a wrong argument and no crash: starting it again would not help.
+            # A process that ends at once, or with a reason, has wrong arguments: a restart would not help.
             reasoned = self.process.returncode in EXIT_STATUSES
             early = (reasoned or time.monotonic() - began < 5) and not self._lines
             with self._printed:
@@ -157,7 +157,7 @@ Parties = dict[str, PartyProcess]
 
 
 def new_tokens() -> dict[str, str]:
-    """Return what a referee's operator and enrolments show, as the environment says it."""
+    """Return new tokens for a referee's operator and enrolments, as environment variables."""
     return {f"TANDEM_{kind}_TOKEN": secrets.token_hex(16) for kind in ("ENROLMENT", "OPERATOR")}
 
 
@@ -165,9 +165,9 @@ def new_tokens() -> dict[str, str]:
 def services(
     folder: Path, tokens: dict[str, str], of_curator: Sequence[str], of_referee: Sequence[str]
 ) -> Iterator[tuple[Parties, list[str]]]:
-    """Start a curator and a referee on loopback; what the folders of their names hold is their state.
+    """Start a curator and a referee on loopback; the folders with their names hold their state.
 
-    Gives the parties, all of which are stopped at the end, also who has joined, and the options that name the referee.
+    Yields the parties, which are all stopped at the end, including those added later, and the options for the referee.
     """
     learns, asks = free_port(), free_port()
     key = ["--referee-key", Identity.load_or_create(folder / "referee" / "identity.key").public]
@@ -221,9 +221,9 @@ class Processes:
 
 
 def _check_alive(parties: Parties) -> None:
-    """Wait no longer once a party stays dead: the run would wait for it for ever.
+    """Raise PeerUnavailable, with the last line of its standard error, if a party is dead and not restarted.
 
-    PeerUnavailable: with the last line of its standard error.
+    Otherwise the run would wait for it forever.
     """
     for name, party in parties.items():
         if party.dead:
@@ -231,10 +231,10 @@ def _check_alive(parties: Parties) -> None:
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on, for a service that will.
+    """Return a free loopback port for a service to listen on.
 
-    On Linux a socket stays bound to it until this process ends. The system then hands the port to no other process
-    that asks for any port, while a service that names it can listen on it.
+    On Linux a socket stays bound to the port until this process ends. So the system does not assign it to a process
+    that asks for any free port, while a service that names it can listen on it.
     """
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

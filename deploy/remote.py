@@ -1,4 +1,4 @@
-"""A deployment that already runs somewhere: create the run at its referee, watch, fetch what it leaves."""
+"""A deployment that already runs elsewhere: create the run at its referee, watch it, and fetch its output."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ from common.scenario.scenario import ResolvedScenario
 from deploy.deployment import OnProgress, RunOutput
 from referee.service.referee import public
 
-LOOK = 0.2  # seconds between two looks at a run
-PAGE = 1000  # checkpoints that are asked for together
+LOOK = 0.2  # seconds between two checks of a run
+PAGE = 1000  # checkpoints requested together
 SOON = 15.0  # seconds to wait for the checkpoint of a run's end
 ENDING = 600.0  # seconds to wait for the end of a run that was cancelled
-TRANSCRIPT = 128 << 20  # bytes of a transcript, at most
+TRANSCRIPT = 128 << 20  # most bytes of a transcript
 MANY = 1_000_000
 """Agents of a run that somebody else has created, at most: they limit its reports, of at most 4 KiB each."""
 
@@ -33,7 +33,7 @@ class RefereeAt(Client):
 
 
 class Operating:
-    """What an operator asks of a referee that runs somewhere; BadInput if a header cannot carry the token."""
+    """An operator's requests to a referee that runs elsewhere; BadInput if a header cannot hold the token."""
 
     def __init__(self, client: Client, token: str) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class Operating:
             raise PeerMisbehaved(f"what {self.url} answered is no list of runs") from None
 
     def state(self, run: str, after: int) -> dict[str, Any]:
-        """Return a run as it stands, with its progress notes after the first so many."""
+        """Return the current state of a run, with its progress notes after the first ``after``."""
         state = self._client.document(
             "GET", f"/v1/runs/{run_name(run)}", params={"after": after}, headers=self._headers
         )
@@ -83,7 +83,7 @@ class Operating:
     def cancel(self, run: str) -> dict[str, Any]:
         """Cancel a run; return its result, once it has ended.
 
-        PeerMisbehaved if it does not end, or what it ends with is no result.
+        PeerMisbehaved if it does not end, or its result is not valid.
         """
         self.ask_to_cancel(run)
         until = time.monotonic() + ENDING
@@ -97,7 +97,7 @@ class Operating:
         return dict(result)
 
     def log(self, run: str, follow: bool) -> Iterator[tuple[list[SignedEntry], list[str]]]:
-        """Go through what is new of a run: entries of its transcript, and its progress notes."""
+        """Yield what is new in a run: entries of its transcript, and its progress notes."""
         entries = notes = 0
         while True:
             state = self.state(run, notes)
@@ -111,15 +111,15 @@ class Operating:
 
 @contextmanager
 def operating(url: str, token: str, *, patience: float = 3.0, timeout: float = 60.0) -> Iterator[Operating]:
-    """Open a connection to a referee for its operator; it is asked again for as long as the patience lasts."""
+    """Open a connection to a referee for its operator; requests are retried for ``patience`` seconds."""
     with closing(RefereeAt(url, patience=patience, timeout=timeout)) as client:
         yield Operating(client, token)
 
 
 class Remote(Operating):
-    """A deployment at a URL; while the referee is away it is asked again for ``patience`` seconds.
+    """A deployment at a URL; while the referee is unavailable, requests are retried for ``patience`` seconds.
 
-    A run that has ``ended`` is only fetched: a referee that was put back to before it would begin it anew.
+    A run that has ``ended`` is only fetched: a referee restored to an earlier state would start it anew.
     """
 
     def __init__(self, url: str, token: str, *, patience: float = 60.0, ended: bool = False) -> None:
@@ -128,7 +128,7 @@ class Remote(Operating):
         self._agents = MANY
 
     def check(self, scenario: ResolvedScenario) -> None:
-        """Ask whether the referee is there and takes the token; the scenario is for the parties there to check."""
+        """Check that the referee is available and accepts the token; the remote parties check the scenario."""
         with closing(RefereeAt(self.url, patience=3.0)) as greeter:
             greeter.request("GET", "/v1/runs", headers=self._headers)
 
@@ -140,7 +140,7 @@ class Remote(Operating):
         on_progress: OnProgress,
         look: Callable[[], None] = lambda: None,
     ) -> RunOutput:
-        """Carry a run to its end; ``look`` is called at each look at it, and may end the waiting by what it raises."""
+        """Execute a run to its end; ``look`` is called at each check and ends the wait by raising."""
         if not self._ended:
             self.create(scenario, seed, run)
         return self.follow(run, on_progress, look)
@@ -151,7 +151,7 @@ class Remote(Operating):
         self._agents = scenario.agents.count
 
     def follow(self, run: str, on_progress: OnProgress, look: Callable[[], None] = lambda: None) -> RunOutput:
-        """Watch a run to its end, and fetch what it leaves."""
+        """Watch a run to its end, and fetch its output."""
         seen = 0
         while True:
             look()
@@ -176,7 +176,7 @@ class Remote(Operating):
         self._client.close()
 
     def _checkpoints(self, run: str, entries: list[SignedEntry]) -> tuple[StoredCheckpoint, ...]:
-        """Return the run's checkpoints, once the last one covers its end and all witnesses have it, if that is soon."""
+        """Return the run's checkpoints; wait briefly until the last covers its end and all witnesses have it."""
         until = time.monotonic() + SOON
         wanted = len(entries[0].body.get("witnesses", ())) if entries else 0
         while True:

@@ -1,4 +1,4 @@
-"""One run, from a scenario to its run folder: what the command ``referee run`` does, and its twin in Python."""
+"""One run, from a scenario to its run folder, for the command ``referee run`` and its equivalent in Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from deploy.remote import Remote
 
 log = logging.getLogger("tandem")
-_NAME = 55  # characters of a scenario's name in a run's, which has eight more of chance, and 64 at most
+_NAME = 55  # characters of a scenario's name in a run's name, which adds eight random ones and has at most 64
 TABLES = "tables"
 """In the private state of a run folder: tables that were chosen for the run before it began (:mod:`tandem.ui.own`)."""
 Watching = Callable[[ResolvedScenario, int | None, Path], AbstractContextManager[OnProgress]]
@@ -51,21 +51,21 @@ def carry_out(
     charging: Charging = USERS_OWN,
     agree: Callable[[ResolvedScenario], None] | None = None,
 ) -> dict[str, Any]:
-    """Run a scenario to its result, and leave a run folder that can be audited; return the result document.
+    """Run a scenario to its result, and write a run folder that can be audited; return the result document.
 
     BadScenario, BadInput or BudgetExceeded if the scenario or the folder is refused, before anything starts.
 
     Args:
-        asked: As it was written: numbers may be at ``plan``.
+        asked: The scenario as written: numbers may be ``plan``.
         deployment: ``embedded``, ``processes``, or a referee's URL, which needs the operator ``token``.
-        seed: Of everything simulated; None draws one where people are simulated.
-        output: Run folder; an unfinished one is taken up where it was. None makes one below ``runs``.
-        charging: Where the run is charged to the people of both sides, unless a referee's URL says that the parties are
-            elsewhere.
-        agree: Called before a run begins, once; what it raises is raised, and nothing was claimed or charged.
+        seed: The seed of everything simulated; None draws one if people are simulated.
+        output: Run folder; an unfinished run in it is resumed. None makes one below ``runs``.
+        charging: The ledger in which the people of both sides are charged for the run, unless the parties are
+            elsewhere, at a referee's URL.
+        agree: Called once before a run begins; if it raises, nothing was claimed or charged.
     """
     if not is_address(deployment):
-        data_folder(asked)  # a missing directory is reported before what takes seconds: to plan
+        data_folder(asked)  # a missing directory is reported before planning, which takes seconds
     chosen = acceptable(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if folder.exists() and not (folder / "claim.json").exists() and _holds_more(folder):
@@ -73,10 +73,10 @@ def carry_out(
     if begun(folder) and not is_address(deployment) and not (folder / "state" / "referee").exists():
         raise BadInput(f"the run in {folder} has ended, and its parties' state is not there: choose another --output")
     with _opened(deployment, folder / "state", token, charging) as deployed:
-        deployed.check(chosen)  # what it refuses has claimed nothing, and may be corrected and run in the same folder
+        deployed.check(chosen)  # before the folder is claimed: a refused scenario can be corrected and run in it
         if not (folder / "claim.json").exists():
             if not is_address(deployment):
-                check_people(chosen)  # tables and people that are refused leave no folder that could be taken up
+                check_people(chosen)  # refused tables and people must not leave a folder that could be resumed
                 check_lifetimes(chosen, charging)
             if agree is not None:
                 agree(chosen)
@@ -85,7 +85,7 @@ def carry_out(
         with _shielded(watching(chosen, facts["seed"], folder)) as on_progress:
             finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
             _check_history(folder, finished.transcript)
-            # The answer is kept before anything is compared with it: an interrupt now costs the comparison only.
+            # The answer is stored before the comparison: an interrupt now loses the comparison only.
             finished.write(folder, chosen, truth=None, run=str(folder))
             result = complete(finished.result, asked, facts["seed"], folder, on_progress, charging)
             result["all_runs"] = finished.all_runs
@@ -97,7 +97,7 @@ def carry_out(
 
 
 def _check_history(folder: Path, transcript: str) -> None:
-    """Refuse to write another history of a run over the one that has ended: parties may have been put back."""
+    """Refuse to overwrite a run that has ended with another history: parties may have been restored from a backup."""
     if begun(folder) and (folder / "transcript.jsonl").read_bytes() != transcript.encode():
         raise RolledBack(
             f"the run in {folder} has ended, and its parties show another history of it now: they were put back, or "
@@ -106,7 +106,7 @@ def _check_history(folder: Path, transcript: str) -> None:
 
 
 def _holds_more(folder: Path) -> bool:
-    """Tell whether a folder holds more than the tables that were chosen for its run (:data:`TABLES`)."""
+    """Return whether a folder holds more than the tables that were chosen for its run (:data:`TABLES`)."""
     found, state = (*folder.iterdir(), *(folder / "state").glob("*")), Path("state")
     return bool({path.relative_to(folder) for path in found} - {state, state / TABLES, state / "lock"})
 
@@ -129,7 +129,7 @@ def _write_report(folder: Path, chosen: ResolvedScenario, result: dict[str, Any]
 
 @contextmanager
 def _shielded(watching: AbstractContextManager[OnProgress]) -> Iterator[OnProgress]:
-    """Show progress as long as that works: its first error is one line in the log, and the run goes on unwatched."""
+    """Show progress until that fails: the first error is logged in one line, and the run continues without display."""
     shown: list[OnProgress] = []
 
     def failed(error: Exception) -> None:
@@ -159,13 +159,13 @@ def _shielded(watching: AbstractContextManager[OnProgress]) -> Iterator[OnProgre
 
 
 def spent_by_people(ledger: Path | None, witnesses: tuple[str, ...] = ()) -> tuple[str, list[dict[str, Any]]]:
-    """Return the place of the people's ledger (None: this user's own), and its runs with what they cost together."""
+    """Return the folder of the people's ledger (None: this user's own), and its runs with their total cost."""
     found = PeopleLedger(ledger, witnesses)
     return str(found.folder), found.table() if found.folder.exists() else []
 
 
 def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[str, Any]:
-    """Bind the run folder to this scenario and seed; draw what is not given, the first time."""
+    """Bind the run folder to this scenario and seed; the first time, draw the run's name and a missing seed."""
     facts: dict[str, Any] = {SPEAKS: PROTOCOL, "scenario": chosen.fingerprint(), "seed": seed}
     if not (folder / "claim.json").exists():
         facts["run"] = f"{chosen.name[:_NAME]}-{secrets.token_hex(4)}"

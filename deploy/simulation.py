@@ -1,8 +1,8 @@
-"""A protocol on one scenario as an experiment: the parties' own work, without their messages, ledgers and keys.
+"""Simulate a protocol on one scenario: the parties' computations, without their messages, ledgers and keys.
 
-What a run computes is computed by the code that serves real people: the protocol's script, the curator's operations on
-its weighted sample, the agents' queries and mechanisms. What makes a run a service is left out: nobody signs, nothing
-is charged or stored, and no budget is enforced. So it is for simulated people only, and fast enough to be repeated.
+The computations use the code that serves real people: the protocol's script, the curator's operations on its weighted
+sample, the agents' queries and mechanisms. The service parts are left out: nothing is signed, charged or stored, and no
+budget is enforced. So it is for simulated people only, and fast enough for many repetitions.
 """
 
 import tempfile
@@ -40,9 +40,9 @@ Hook = Callable[[int, Hypothesis], None]
 
 
 def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engine:
-    """Return the engine of :class:`curator.curator.Curator` with nothing around it, on people never reweighed.
+    """Return the bare engine of :class:`curator.curator.Curator`, on people that were never reweighed.
 
-    It has the public sample and the randomness of the run's seed, so it learns the same hypotheses as that one.
+    It has the public sample and the randomness of the run's seed, so it learns the same hypotheses as that curator.
     """
     public_people = public_sample(scenario, seed)
     policy = CuratorPolicy.of(scenario, sample, public_people)
@@ -50,10 +50,10 @@ def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engi
 
 
 class SimulatedAgents:
-    """People of T who answer in the referee's order: those of a hosted population for the same seed, and their answers.
+    """People of T who answer in the referee's order; people and answers equal a hosted population's for the same seed.
 
-    ``people`` are the agents' records, where they are at hand; None: they are drawn from the scenario's distribution.
-    BadScenario if people drop out.
+    ``people`` are the agents' records, if available; None: they are drawn from the scenario's distribution.
+    BadScenario if the scenario has dropout.
     """
 
     def __init__(self, scenario: ResolvedScenario, seed: int, people: Records | None = None) -> None:
@@ -73,7 +73,7 @@ class SimulatedAgents:
         self._asked: dict[int, Part] = {}
 
     def answer(self, number: int, step: AskAgents) -> Answers:
-        """Ask the next people, as many as there are, or those of an earlier question."""
+        """Ask the next people, or all that are left, or those of an earlier question again."""
         query = step.query
         fresh = Part(0, self._used, min(self._used + step.count, len(self._population)))
         part = self._asked[number] = fresh if step.again is None else self._asked[step.again]
@@ -104,12 +104,12 @@ def conduct(
 ) -> Outcome:
     """Run a scenario's protocol once.
 
-    BadScenario if the people are real, whom a service asks and never a simulation, or if the sample fits nowhere.
+    BadScenario if the people are real, whom only a service may ask, or if there is no room for the sample.
 
     Args:
-        seed: Decides everything: the outcome is that of every deployment of the scenario with this seed.
-        held: Records of the curator's people and of the agents, where they are at hand, in random order: public data.
-            None: both are drawn from the scenario's distributions.
+        seed: Determines everything: every deployment of the scenario with this seed has the same outcome.
+        held: Public records of the curator's people and of the agents, in random order. None: both are drawn from the
+            scenario's distributions.
     """
     if scenario.people == "real":
         raise BadScenario("people are real: a simulation enforces no budget, so it takes simulated people only")

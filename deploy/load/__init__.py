@@ -1,1 +1,1 @@
-"""Load tests: very many light agents against a deployment, and what it took."""
+"""Load tests: very many light agents against a deployment, and measurements of what their requests took."""

@@ -1,4 +1,4 @@
-"""Light agents for load tests, each with its own key, over the leanest HTTP/1.1 client: one kept-alive connection."""
+"""Light agents for load tests, each with its own key, and a minimal HTTP/1.1 client with kept-alive connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _END = b"\r\n\r\n"
 
 
 class Answer(NamedTuple):
-    """Status, headers (lower case) as they came, and body."""
+    """The status, headers (lower case) as received, and body of a response."""
 
     status: int
     head: bytes
@@ -98,7 +98,7 @@ def request(method: str, path: str, host: str, body: bytes = b"", headers: Mappi
 
 
 def faster() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes the faster event loops, where they are installed; None for Python's own."""
+    """Return the factory of the faster event loop if it is installed; None for Python's own."""
     if find_spec("uvloop") is None:
         return None
     import uvloop
@@ -113,7 +113,7 @@ _ASSIGNMENT = re.compile(
 
 
 class LightAgent:
-    """One person's agent: 64 bytes of key, and the report that it has made."""
+    """One person's agent: its key of 64 bytes, and the report that it has made."""
 
     __slots__ = ("_secret", "key", "report_id", "sent")
 
@@ -134,9 +134,9 @@ class LightAgent:
         return self._signed(messages.Poll.KIND, b'{"participant":"%s"}' % self.key.encode())
 
     def answer(self, assignment: bytes) -> bytes:
-        """Return the body of its report on an assignment (a signed one, as it came).
+        """Return the body of its report on a signed assignment, given as received.
 
-        BadMessage if it is none to an individual.
+        BadMessage if it is no assignment to an individual.
         """
         payload = assignment[assignment.index(b'"message":') + len(b'"message":') : assignment.rindex(b',"key":"')]
         asked = _ASSIGNMENT.fullmatch(payload)

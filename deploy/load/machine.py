@@ -1,4 +1,4 @@
-"""What this machine can do by itself, measured in the same minute: what a load test's figures are shares of."""
+"""Measure the limits of this machine alone, in the same minute; a load test gives its figures as shares of them."""
 
 import asyncio
 import os
@@ -16,15 +16,15 @@ from common.core.machine import processors, python_environment, python_module
 from deploy.load.client import Connection, faster, request
 from referee.collection.judging import verified
 
-GROUP = 256  # signatures of a group, and rows of a commit
-SECONDS = 0.5  # that each figure is measured for
+GROUP = 256  # signatures per group, and rows per commit
+SECONDS = 0.5  # duration of each measurement
 
 
 def limits(folder: Path) -> dict[str, Any]:
-    """Measure this machine, and the disk of a folder, for half a second a figure.
+    """Measure this machine, and the disk of a folder, for half a second per figure.
 
-    ``verify_per_second`` is of Ed25519 and one core, ``commits_per_second`` of one row each, on disk when it returns,
-    ``rows_per_second`` in commits of 256, ``requests_per_second`` over loopback, to a server that does nothing.
+    ``verify_per_second`` is for Ed25519 on one core, ``commits_per_second`` for durable commits of one row each,
+    ``rows_per_second`` for commits of 256 rows, ``requests_per_second`` over loopback, to a server that does nothing.
     """
     return {
         "cores": processors(),
@@ -85,7 +85,7 @@ class _EchoServer(asyncio.Protocol):
 
 
 def requests_per_second() -> float:
-    """Return how many requests a second are answered."""
+    """Return how many requests per second are answered."""
     command = python_module(__name__)
     with subprocess.Popen(  # noqa: S603 - our own
         command, env=python_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -106,7 +106,7 @@ async def _measured(port: int) -> float:
 
     async def ask(connection: Connection) -> int:
         done = 0
-        while done == 0 or time.perf_counter() - began < SECONDS:  # once, however busy the machine is
+        while done == 0 or time.perf_counter() - began < SECONDS:  # at least once, however busy the machine is
             await connection.request(_REQUEST)
             done += 1
         return done
@@ -123,7 +123,7 @@ async def _serve() -> None:
     server = await loop.create_server(_EchoServer, "127.0.0.1", 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
-    await loop.run_in_executor(None, sys.stdin.read)  # until whoever measures has ended
+    await loop.run_in_executor(None, sys.stdin.read)  # until the measuring process ends
     server.close()
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a load test: the options of ``referee load-test``, which loads this before it knows what it runs."""
+"""The options of ``referee load-test``, which imports this module before it knows what to run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEARN_ONCE = (
 
 @dataclass(frozen=True)
 class Options:
-    """How many agents there are, and how they come; BadInput if these do not go together."""
+    """The number of agents, and how they arrive; BadInput if the options are inconsistent."""
 
     individuals: Annotated[int, typer.Option(help="Agents with a key and requests of their own.", min=1)] = 10_000
     hosted: Annotated[
@@ -48,7 +48,7 @@ class Options:
             raise BadInput("a rate is for the schedule poisson, and that needs one")
 
     def scenario(self) -> ResolvedScenario:
-        """Return the scenario: a curator of 1,200 people learns once, and everybody answers one question."""
+        """Return the scenario: a curator of 1,200 people learns once, and all agents answer one question."""
         from common.scenario import loading
         from deploy.checking import checked
 

@@ -1,4 +1,4 @@
-"""One phase of a load test: every agent makes one request, on a schedule; what each took is written down."""
+"""One phase of a load test: every agent makes one request, on a schedule, and each request is measured."""
 
 import asyncio
 import heapq
@@ -22,21 +22,21 @@ from deploy.load.client import Answer, Connection, LightAgent, request
 from referee.collection.roster import usual_pause
 from referee.service.agents_edge import HOLD
 
-TRIES = 100  # how often an agent asks that is told to come again later, or whose connection is lost
-OTHERS = 256  # descriptors of a generator beside its connections
+TRIES = 100  # attempts of an agent that gets a retry response, or whose connection is lost
+OTHERS = 256  # descriptors of a load generator beside its connections
 Ask = Callable[[LightAgent], bytes]
 Done = Callable[[LightAgent, Answer], None]
 
 
 @dataclass
 class Load:
-    """How agents come.
+    """How agents arrive.
 
     Attributes:
-        schedule, rate: When they come; the rate (a second) is for ``poisson`` only.
-        pid: The referee's process on this machine, if it is known.
-        commits: Returns how many transactions the referee has committed so far, if it says so.
-        tls: How the referee is dialled; None: in the clear.
+        schedule, rate: When they arrive; the rate (per second) is for ``poisson`` only.
+        pid: The referee's process on this machine, if known.
+        commits: Returns how many transactions the referee has committed so far, if it reports that.
+        tls: TLS context for connections to the referee; None: unencrypted.
     """
 
     host: str
@@ -52,7 +52,7 @@ class Load:
 
 @dataclass
 class Measured:
-    """What the requests of a phase took."""
+    """Measurements of the requests of a phase."""
 
     seconds: float = 0.0
     taken: int = 0
@@ -65,7 +65,7 @@ class Measured:
     received: int = 0
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON; latencies in milliseconds, CPU time in microseconds a request."""
+        """Return the measurements as JSON; latencies in milliseconds, CPU time in microseconds per request."""
         count = max(1, len(self.latencies))
         p50, p99, p999 = np.quantile(self.latencies or [0.0], [0.5, 0.99, 0.999]) * 1e3
         referee = None if self.referee_cpu is None else round(self.referee_cpu / count * 1e6, 1)
@@ -85,7 +85,7 @@ class Measured:
 
 
 async def phase(name: str, load: Load, agents: Sequence[LightAgent], ask: Ask, then: Done) -> Measured:
-    """Have every agent make a request, and return what that took; ``then`` gets each answer that is no problem."""
+    """Have every agent make a request, and return the measurements; ``then`` gets each answer that is no problem."""
     allow_descriptors(load.connections)
     going = _Phase(name, load, len(agents), ask, then)
     for _ in range(min(load.connections, max(1, len(agents)))):
@@ -112,7 +112,7 @@ def _less(after: float | None, before: float | None) -> float | None:
 
 
 class _Phase:
-    """A phase under way: its connections, and what was measured so far."""
+    """A phase in progress: its connections, and the measurements so far."""
 
     def __init__(self, name: str, load: Load, count: int, ask: Ask, then: Done) -> None:
         self._name, self._load, self._count, self._ask, self._then = name, load, count, ask, then
@@ -138,7 +138,7 @@ class _Phase:
         await asyncio.gather(*(one_after_the_other(connection) for connection in list(self.connections)))
 
     async def _as_they_come(self, agents: Sequence[LightAgent]) -> None:
-        """Start requests at random moments; who finds no idle connection waits for one."""
+        """Start requests at random times; an agent without an idle connection waits for one."""
         idle: asyncio.Queue[Connection] = asyncio.Queue()
         for connection in self.connections:
             idle.put_nowait(connection)
@@ -155,14 +155,14 @@ class _Phase:
                 running.create_task(one(agent))
 
     async def _make(self, agent: LightAgent, connection: Connection) -> Connection:
-        """Make a request, again where it must be; return a connection that can be used."""
+        """Make a request, with retries if needed; return a connection that can be used."""
         measured, raw = self.measured, self._ask(agent)
         for _ in range(TRIES):
             start = time.perf_counter()
             try:
                 answer = await connection.request(raw)
             except ConnectionError:
-                # The same request again changes nothing if the first one has come.
+                # A repeated request changes nothing if the first one has arrived.
                 measured.rejected["connection lost"] += 1
                 await asyncio.sleep(random.uniform(0.5, 1.5))
                 with suppress(ConnectionError):  # nobody listens yet: what is closed is tried, and lost, once more
@@ -171,7 +171,7 @@ class _Phase:
             measured.latencies.append(time.perf_counter() - start)
             if answer.status != 503:
                 break
-            # As a real agent does: it comes again, at about the time that it was told.
+            # Like a real agent, retry at about the time that the answer states.
             measured.rejected[_reason(answer)] += 1
             await asyncio.sleep(float(answer.header(b"retry-after") or 1.0) * random.uniform(0.5, 1.5))
         else:
@@ -188,7 +188,7 @@ class _Phase:
 
 
 def cpu_of(pid: int | None) -> float | None:
-    """Return the seconds of CPU that a process of this machine has used, all threads; None if that is not known."""
+    """Return the CPU seconds that all threads of a process of this machine have used; None if that is not known."""
     if pid is not None:
         with suppress(OSError, IndexError):
             return cpu_seconds(pid)
@@ -203,7 +203,7 @@ def _reason(answer: Answer) -> str:
 
 
 def allow_descriptors(connections: int) -> None:
-    """Let this process have so many connections open; BadInput if it may not."""
+    """Raise the descriptor limit for so many open connections; BadInput if that is not allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < connections + OTHERS:
         raise BadInput(
@@ -216,13 +216,13 @@ def allow_descriptors(connections: int) -> None:
 
 SOURCES = 64
 """Loopback addresses that connections come from in turn: each has 28,000 ports, and an edge limits each by itself."""
-AT_ONCE = 4096  # polls that are on their way at the same time, at most
-SLACK = 3.0  # seconds more than that before a poll counts as held too long
+AT_ONCE = 4096  # most polls in progress at the same time
+SLACK = 3.0  # seconds beyond the longest hold before a poll counts as held too long
 
 
 @dataclass
 class Idle:
-    """What the idle pollers' polls took."""
+    """Measurements of the polls of idle agents."""
 
     agents: int
     seconds: float = 0.0
@@ -234,7 +234,7 @@ class Idle:
     peak_open: int = 0
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON: how many polled, how often, how long each was held, and what share of a core that took."""
+        """Return as JSON how many agents polled, how often, how long polls were held, and the share of a core used."""
         p50, p99 = np.quantile(self.latencies or [0.0], [0.5, 0.99])
         share = None if self.referee_cpu is None else round(self.referee_cpu / max(self.seconds, 1e-9), 4)
         return {
@@ -254,10 +254,10 @@ class Idle:
 
 
 async def poll_idly(agents: list[LightAgent], load: Load, seconds: float, name: str) -> Idle:
-    """Have agents poll for so many seconds, each when it was told to, and return what that took.
+    """Have agents poll for so many seconds, each at the times that it was given, and return the measurements.
 
-    They are enrolled, and asked nothing. ``name`` is the referee's host and port, for the requests' header. RunFailed
-    if not one poll is answered.
+    They are enrolled and are asked no question. ``name`` is the referee's host and port, for the Host header. RunFailed
+    if no poll is answered.
     """
     allow_descriptors(min(len(agents), AT_ONCE))
     polling = _Polling(agents, load, name)
@@ -273,14 +273,14 @@ async def poll_idly(agents: list[LightAgent], load: Load, seconds: float, name: 
 
 
 class _Polling:
-    """Agents that poll: when each is due, and what its polls took."""
+    """Agents that poll: when each is due, and the measurements of its polls."""
 
     def __init__(self, agents: list[LightAgent], load: Load, name: str) -> None:
         self._agents, self._load, self._name = agents, load, name
-        # Only on Linux all of 127.0.0.0/8 is the loopback.
+        # Only on Linux are all addresses of 127.0.0.0/8 loopback addresses.
         self._loopback = sys.platform == "linux" and load.host in ("127.0.0.1", "localhost")
         self.found, self._open = Idle(len(agents)), 0
-        # In the beginning they come as if they had been told to before: as many a second as later.
+        # The first polls are spread over a usual pause, so that the rate is the same as later.
         self._due = [(random.uniform(0.0, usual_pause(len(agents))), i) for i in range(len(agents))]
         heapq.heapify(self._due)
         self.running: set[asyncio.Task[None]] = set()

@@ -9,12 +9,12 @@ from rich.table import Table
 
 from common.core.terminal import console as console_of
 
-_BUSY = 0.5  # load of a core, before the test began, from which on its figures say little of the machine
+_BUSY = 0.5  # load of a core before the test from which on its figures are not representative
 
 
 @contextmanager
 def live(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show the phases on standard error as they go on."""
+    """Show the progress of the phases on standard error."""
     if quiet:
         yield lambda phase, done, count: None
         return
@@ -31,7 +31,7 @@ def live(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def result(document: dict[str, Any]) -> None:
-    """Print a load test's document as a table, and what it means."""
+    """Print a load test's document as a table, with an interpretation."""
     console, machine = console_of(), document["machine"]
     table = Table(box=None)
     for name in ("phase", "requests", "a second", "p50 ms", "p99 ms", "p99.9 ms", "referee us", "generator us"):

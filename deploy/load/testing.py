@@ -1,4 +1,4 @@
-"""Whom the load falls on: a referee that runs somewhere, or one that is started here, with a simulated curator."""
+"""Load tests of a referee that runs elsewhere, or of one that is started here, with a simulated curator."""
 
 import asyncio
 import secrets
@@ -30,12 +30,12 @@ from deploy.simulation import conduct
 from referee.audit.audit import Audit, audit
 from referee.runfolder import unpack_reports
 
-_ALL = ("--max-individuals", "1000000000")  # A load test enrols as many as it wants, with its own token
+_ALL = ("--max-individuals", "1000000000")  # a load test enrols any number of agents, with its own token
 
 
 @dataclass
 class LoadTarget:
-    """A referee under load; ``process``, ``folder`` and ``database`` (a URL) are None where it runs somewhere else."""
+    """A referee under load; ``process``, ``folder`` and ``database`` (a URL) are None if it runs elsewhere."""
 
     url: str
     operator: str
@@ -71,7 +71,7 @@ class LoadTarget:
 def started(
     scenario: ResolvedScenario, folder: Path, database: str | None = None, referee_options: Sequence[str] = ()
 ) -> Iterator[LoadTarget]:
-    """Start a referee and a curator on loopback, and stop them; what the folders of their names hold is their state."""
+    """Start a referee and a curator on loopback, and stop them; the folders with their names hold their state."""
     chosen = folder / "scenario.yaml"
     write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
     store = database or sqlite_url(folder / "referee" / "referee.sqlite")
@@ -85,7 +85,7 @@ def started(
 
 
 PATIENCE = 600.0  # seconds to wait for the first question, and for the result after the last report
-LOOK = 1.0  # seconds between two looks at a run that has not asked yet
+LOOK = 1.0  # seconds between two checks of a run that has asked no question yet
 AGAIN = 0.02  # seconds between two polls of an agent that waits for the first question
 Watch = Callable[[str, int, int], None]
 
@@ -96,10 +96,10 @@ def scenario_file(options: Options) -> str:
 
 
 def load_test(options: Options, watch: Watch, target: LoadTarget | None = None) -> dict[str, Any]:
-    """Carry a load test out, on a referee that runs somewhere or one that is started here; return its document.
+    """Run a load test, on a referee that runs elsewhere or one that is started here; return its document.
 
-    ``watch`` is called with a phase, how many are done, and how many there are. BadInput if this process may not have
-    so many connections.
+    ``watch`` is called with a phase, the number done, and the total. BadInput if this process may not open so many
+    connections.
     """
     allow_descriptors(max(options.connections, min(options.idle, AT_ONCE)))
     if target is None:
@@ -116,12 +116,12 @@ def load_test(options: Options, watch: Watch, target: LoadTarget | None = None) 
 
 @cache
 def compile_loops() -> None:
-    """Let the curator find its loops compiled: the first run after an installation compiles them, once, for seconds."""
+    """Compile the curator's loops in advance: the first run after an installation does so, which takes seconds."""
     conduct(Options(individuals=24).scenario(), 1, lambda number, learned: None)
 
 
 class _Test:
-    """One load test under way."""
+    """One load test in progress."""
 
     def __init__(self, options: Options, chosen: ResolvedScenario, target: LoadTarget, watch: Watch) -> None:
         self._options = options
@@ -172,7 +172,7 @@ class _Test:
     async def _answer(
         self, speaking: list[LightAgent], phases: dict[str, Measured]
     ) -> tuple[RunOutput, dict[str, Any]]:
-        """Create the run and have its question answered; return what the run leaves, and what that took."""
+        """Create the run and have its question answered; return the run's output, and the measurements."""
         watch = self._load.on_progress
         hosts = self._hosts() if self._target.folder is not None else []
         began = time.perf_counter()
@@ -224,7 +224,7 @@ class _Test:
     async def _idle(self) -> dict[str, Any]:
         agents = [LightAgent.fresh() for _ in range(self._options.idle)]
         enrolled = await self._enrol("idle", agents)
-        if enrolled.taken < len(agents):  # who was told to come again, and was taken then, is enrolled
+        if enrolled.taken < len(agents):  # agents that had to retry and succeeded are enrolled
             raise RunFailed(f"idle agents were not enrolled: {dict(enrolled.rejected)}")
         return (await poll_idly(agents, self._load, self._options.idle_seconds, self._name)).document()
 
@@ -238,15 +238,15 @@ class _Test:
         return next((int(float(line.split()[1])) for line in lines if line.startswith("tandem_commits_total ")), None)
 
     def _hosts(self) -> list[PartyProcess]:
-        """Start the hosts; where the referee runs somewhere else, they run already."""
+        """Start the hosts; if the referee runs elsewhere, they run already."""
         hosted, hosts = self._options.hosted, min(self._options.hosts, self._options.hosted)
         shares = (hosted // hosts + (n < hosted % hosts) for n in range(hosts))
         return [self._target.host_population(share, n) for n, share in enumerate(shares)]
 
     async def _wait_for_question(self, remote: Remote, agents: list[LightAgent]) -> None:
-        """Poll for each until it is asked: of several processes of a referee some hear of a question later.
+        """Poll for each agent until it is asked: some of a referee's processes offer a question later than others.
 
-        RunFailed if the run ends meanwhile, or asks nothing for too long: with what it says of itself.
+        RunFailed, with the run's own message, if the run ends meanwhile, or asks nothing for too long.
         """
         connection = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
         until, look = time.perf_counter() + PATIENCE, 0.0
@@ -288,4 +288,4 @@ def _keep(agent: LightAgent, answer: Answer) -> None:
 
 
 def _ignore(agent: LightAgent, answer: Answer) -> None:
-    """Keep nothing of an answer."""
+    """Discard an answer."""

@@ -1,9 +1,9 @@
 """Build backend (PEP 517): setuptools, except that a wheel holds everything below the one package ``tandem``.
 
-In the checkout our packages stand side by side and import each other as ``from common import ...``; an editable install
-and a source distribution leave that as it is. Installed under those names they would collide with anybody's ``common``
-or ``deploy``. So a wheel is built from a copy in which they are ``tandem.common``, ``tandem.deploy``, ..., and in which
-import statements, and nothing else, say so (docs/decisions.md, "A wheel puts everything below one name").
+In the checkout the packages are side by side and import each other as ``from common import ...``; an editable install
+and a source distribution leave that as it is. Installed under those names they would collide with others' packages
+``common`` or ``deploy``. So a wheel is built from a copy in which they are ``tandem.common``, ``tandem.deploy``, ...,
+and in which only import statements are rewritten (docs/decisions.md, "A wheel puts everything below one name").
 """
 
 import ast
@@ -43,9 +43,9 @@ def build_wheel(
 
 
 def stage(source: Path, target: Path) -> None:
-    """Copy a checkout's packages below ``target / ROOT``, and what describes them beside it.
+    """Copy a checkout's packages below ``target / ROOT``, and the files that describe them beside it.
 
-    ValueError if a package of ``ROOT`` has the name of one that goes there, or an import cannot be rewritten.
+    ValueError if ``ROOT`` already has a package with one of these names, or an import cannot be rewritten.
     """
     text = (source / "pyproject.toml").read_text("utf-8")
     described = tomllib.loads(text)
@@ -88,7 +88,7 @@ def rewritten(code: bytes, packages: Iterable[str]) -> bytes:
 
 
 def _edits(tree: ast.Module, lines: list[bytes], packages: frozenset[str]) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Give each change as its line (from 0), its byte in it, what stands there and what should."""
+    """Yield each change as its line (from 0), the byte offset in it, the old text and the new one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
             if node.module.partition(".")[0] in packages:

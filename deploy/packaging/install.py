@@ -1,9 +1,9 @@
 """Make a virtual environment with Tandem in it, editable: ``install.py FOLDER EXTRA,...``.
 
-By uv, which installs the same constraints in a tenth of the time and takes no file whose SHA-256 is not among them: the
-one on the PATH, or one from the package index, whose file is compared, too. By pip where it cannot be had or fails: pip
-compares files only where the project itself has a digest, which an editable one cannot have. Standard library only:
-this runs before anything is installed.
+It uses uv, which installs the same constraints in a tenth of the time and accepts only files whose SHA-256 is listed
+there: the uv on the PATH, or one from the package index, whose file is verified, too. If uv is not available or fails,
+it uses pip, which verifies files only if the project itself has a digest, which an editable one cannot have. Standard
+library only, because this runs before anything is installed.
 """
 
 import ast
@@ -17,7 +17,7 @@ from pathlib import Path
 
 CONSTRAINTS = "constraints.txt"
 
-NEEDED = (3, 11)  # the oldest Python that Tandem runs on, as pyproject.toml says, too
+NEEDED = (3, 11)  # the oldest Python that Tandem supports, the same as in pyproject.toml
 
 SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",
@@ -34,14 +34,14 @@ SETTINGS = {
 }
 """What uv, which reads no configuration of pip's, is told of it: names of pip's options to names of uv's variables."""
 
-SECTIONS = ("global", "install", ":env:")  # those of pip's configuration that ``pip install`` reads, the strongest last
+SECTIONS = ("global", "install", ":env:")  # sections of pip's configuration for ``pip install``, the last overrides
 
 
 def settings(configuration: str) -> dict[str, str]:
-    """Return uv's environment from what ``pip config list`` prints.
+    """Return uv's environment from the output of ``pip config list``.
 
     Its lines are ``SECTION.OPTION='VALUE'``; of several for one option the last of :data:`SECTIONS` counts.
-    A list has one item a line, or a blank between two.
+    The items of a list are separated by newlines or blanks.
     """
     found: dict[str, str] = {}
     lines = [line.partition("=") for line in configuration.splitlines()]
@@ -53,24 +53,24 @@ def settings(configuration: str) -> dict[str, str]:
                 separator = "," if variable == "UV_FIND_LINKS" else " "
                 found[variable] = separator.join(str(ast.literal_eval(value)).split())
     if "UV_INDEX" in found:
-        # As pip does: the best version of all indexes, not the first index that knows the name.
+        # Like pip, take the best version of all indexes, not the first index that has the package.
         found["UV_INDEX_STRATEGY"] = "unsafe-best-match"
     return found
 
 
 def pinned(constraints: str) -> dict[str, str]:
-    """Return what constraints say of each package, digests included: ``name==version --hash=...``."""
+    """Return the constraint of each package, digests included: ``name==version --hash=...``."""
     lines = constraints.replace("\\\n", " ").splitlines()
     return {line.partition("==")[0]: " ".join(line.split()) for line in lines if line and not line.startswith("#")}
 
 
 def versions(constraints: str) -> str:
-    """Return constraints without digests, a line a package."""
+    """Return constraints without digests, one line per package."""
     return "".join(re.sub(r" --hash=\S+", "", line) + "\n" for line in pinned(constraints).values())
 
 
 def find_uv(pip: list[str], folder: Path) -> str | None:
-    """Return the path of a uv: the one on the PATH, or one put into the environment by pip; None if there is none."""
+    """Return the path of uv: on the PATH, or installed into the environment by pip; None if there is none."""
     found = shutil.which("uv")
     if found is None:
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
@@ -82,7 +82,7 @@ def find_uv(pip: list[str], folder: Path) -> str | None:
 
 
 def usable(python: Path) -> bool:
-    """Tell whether an interpreter is there, runs, and is one of those that Tandem needs."""
+    """Return whether an interpreter exists, runs, and has a version that Tandem supports."""
     asks = f"import sys; sys.exit(sys.version_info < {NEEDED})"
     try:
         return _succeeds([str(python), "-c", asks])
@@ -91,7 +91,7 @@ def usable(python: Path) -> bool:
 
 
 def make_environment(folder: Path) -> None:
-    """Make the environment; one whose Python is gone or too old is replaced: nothing can be installed into it."""
+    """Make the environment; replace one whose Python is missing or too old, which cannot be installed into."""
     if usable(folder / "bin" / "python"):
         return
     if folder.exists():

@@ -1,8 +1,8 @@
 """Pin each file of each library by its SHA-256: ``lock.py`` writes constraints.txt and deploy/docker/requirements.txt.
 
 It takes the versions of constraints.txt (write a new one there as ``name==version``) and asks the package index for the
-digests of all their files (uv must be on the PATH, or beside this Python). Nothing that has another digest is installed
-then, whoever serves the index: neither by ``make install`` nor in the image.
+digests of all their files (uv must be on the PATH, or beside this Python). Afterwards neither ``make install`` nor the
+image installs a file with another digest, whoever serves the index.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS, LOCK = Path("constraints.txt"), Path("deploy/docker/requirements.txt")
-BUILD = "setuptools>=77\n"  # what makes a wheel of the project itself
+BUILD = "setuptools>=77\n"  # builds the wheel of the project itself
 HEADER = "# What the image is made of, written by deploy/packaging/lock.py from pyproject.toml and constraints.txt.\n"
 
 

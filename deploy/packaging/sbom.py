@@ -1,7 +1,7 @@
-"""Say what the image is made of, as a CycloneDX document (1.5, JSON): ``sbom.py`` prints it.
+"""Print the software bill of materials of the image, as a CycloneDX document (1.5, JSON).
 
 It reads deploy/docker/requirements.txt, which pins every library of the image by version and digest, and so needs
-neither the image nor a package index. The document is a function of that file and the project's version alone.
+neither the image nor a package index. The document depends only on that file and the project's version.
 """
 
 import json
@@ -52,7 +52,7 @@ def main() -> None:
     """Print the document."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     locked = (ROOT / "deploy" / "docker" / "requirements.txt").read_text("utf-8")
-    print(json.dumps(document(locked, project), indent=2))  # noqa: T201 - what the command is for
+    print(json.dumps(document(locked, project), indent=2))  # noqa: T201 - the command's purpose
 
 
 if __name__ == "__main__":
