@@ -1,4 +1,4 @@
-"""``issuer``: the command of whoever vouches for people. It imports what it needs when it is run."""
+"""``issuer``: the command of a party that vouches for people. Its subcommands import what they need when they run."""
 
 from contextlib import closing
 from pathlib import Path

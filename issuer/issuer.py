@@ -28,9 +28,9 @@ from common.net.tokens import invitation, invitation_hash
 
 
 class Issuer:
-    """One issuer at work on a state directory, which it has for itself (BadInput: another process serves from it).
+    """One issuer, with exclusive use of a state directory (BadInput if another process serves from it).
 
-    What it sees of a credential is a blinded message, which is independent of it (:mod:`common.crypto.blindrsa`).
+    It sees only the blinded message of a credential, which is independent of it (:mod:`common.crypto.blindrsa`).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,22 +44,22 @@ class Issuer:
         self._lock.close()
 
     def issue(self, code: str, request: bytes) -> bytes:
-        """Return the blind signature for a token request; the same again gets the same one.
+        """Return the blind signature for a token request; the same request again gets the same signature.
 
-        The code is used, on disk, before the signature leaves.
+        The use of the code is on disk before the signature is returned.
 
         Raises:
-            BadMessage: If it is no token request for this issuer's key; the code is as it was.
-            Unauthorized, Conflict: As :meth:`InvitationCodes.use`.
+            BadMessage: If it is no token request for this issuer's key; the code stays unused.
+            Unauthorized, Conflict: As for :meth:`InvitationCodes.use`.
         """
         blinded = blinded_in(self.public, request)
         check_blinded(self._keys.tokens, blinded)
-        self._codes.use(code, request)  # before the work, too: strangers cost a look into the table
+        self._codes.use(code, request)  # before signing: a request without a valid code costs only a table look-up
         return blind_sign(self._keys.tokens, blinded)
 
 
 def is_state(folder: Path) -> bool:
-    """Tell whether a folder is an issuer's state directory: it holds codes, keys or both."""
+    """Return whether a folder is an issuer's state directory: it holds codes, keys or both."""
     return any((folder / name).exists() for name in (CODES_FILE, TOKENS_FILE))
 
 
@@ -69,8 +69,8 @@ def grant(folder: Path, host: str, name: str, people: int) -> Signed:
     return Keys(folder).grants.sign(wanted.KIND, wanted.wire())
 
 
-CODES_FILE, TOKENS_FILE = "codes.sqlite", "tokens.key"  # in the state directory
-USING = 1  # the turn (:func:`common.core.database.alone`) in which codes are made and used
+CODES_FILE, TOKENS_FILE = "codes.sqlite", "tokens.key"  # files in the state directory
+USING = 1  # the lock number (:func:`common.core.database.alone`) under which codes are made and used
 
 
 CODES = Table(
@@ -85,14 +85,14 @@ class InvitationCodes:
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder, mode=0o700)
-        # No log beside the file: what is committed is in it, and a copy of it is whole.
+        # No write-ahead log beside the file: all commits are in it, so a copy of the file is complete.
         self._engine = open_database(sqlite_url(folder / CODES_FILE), SCHEMA, log=False)
 
     def close(self) -> None:
         self._engine.dispose()
 
     def invite(self, count: int) -> list[str]:
-        """Make so many codes; they are shown this once."""
+        """Create and return ``count`` codes; they cannot be shown again."""
         made = [invitation() for _ in range(count)]
         rows: list[dict[str, Any]] = [{"sha256": invitation_hash(code)} for code in made]
         with self._engine.begin() as connection:
@@ -101,7 +101,7 @@ class InvitationCodes:
         return made
 
     def use(self, code: str, request: bytes) -> None:
-        """Use a code for a token request, durably; the same again changes nothing, another one is a Conflict."""
+        """Use a code for a token request, durably; the same request changes nothing, another one is a Conflict."""
         invited, wanted = CODES.c.sha256 == invitation_hash(code), hashlib.sha256(request).hexdigest()
         with self._engine.begin() as connection:
             alone(connection, USING)
@@ -124,13 +124,13 @@ class InvitationCodes:
 
 log = logging.getLogger("tandem.issuer")
 
-PUBLIC = "issuer.json"  # the public keys, for whoever runs a referee or audits a run
+PUBLIC = "issuer.json"  # the public keys, for referees and auditors
 
 
 class Keys:
-    """The keys of one issuer, drawn if they are not there (BadInput: a file holds another kind of key).
+    """The keys of one issuer, created if there are none (BadInput if a file holds another kind of key).
 
-    The public ones are written to ``issuer.json``. What stood there of other keys is kept beside it, for audits.
+    The public keys are written to ``issuer.json``. Earlier public keys in that file are kept beside it, for audits.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -145,13 +145,13 @@ class Keys:
             write_durably(self.path, stated)
 
     def _stated(self) -> bool:
-        """Tell whether the file of public keys states these; what it states of others is kept under another name."""
+        """Return whether the file of public keys has these; a file with other keys is kept under another name."""
         before = self.path.read_bytes()
         try:
             if read_issuer(self.path) == self.public:
                 return True
         except TandemError:
-            pass  # cut off or edited, and kept all the same
+            pass  # truncated or edited; kept nevertheless
         kept = self.path.with_name(f"issuer-{hashlib.sha256(before).hexdigest()[:16]}.json")
         write_durably(kept, before)
         log.warning(
@@ -181,11 +181,11 @@ def _rsa(path: Path) -> RSAPrivateKey:
 
 REQUEST, RESPONSE = "application/private-token-request", "application/private-token-response"
 """Media types of RFC 9578, section 9.2."""
-FOR_PAGES = re.compile(rb"GET /v1/issuer|POST /v1/token-requests")  # what a page of an allowed origin may ask
+FOR_PAGES = re.compile(rb"GET /v1/issuer|POST /v1/token-requests")  # requests that pages of allowed origins may make
 
 
 def issuer_app(issuer: Issuer, folder: Path, origins: Sequence[str] = ()) -> Service:
-    """Return the service of an issuer whose state directory is ``folder``; pages of ``origins`` may ask it."""
+    """Return the service of an issuer with the state directory ``folder``; pages of ``origins`` may use it."""
     app = create_app(
         "Tandem issuer",
         "Vouches for people: signs blinded tokens for holders of an invitation code.",
