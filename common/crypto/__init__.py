@@ -1,1 +1,1 @@
-"""Keys and what is made with them: signatures, blind signatures, vouchers, encryption to a public key."""
+"""Keys and their uses: signatures, blind signatures, vouchers, encryption to a public key."""

@@ -1,12 +1,12 @@
-"""RSA blind signatures, RFC 9474: RSABSSA-SHA384-PSS-Deterministic, for messages that hold 32 random bytes or more.
+"""RSA blind signatures, RFC 9474: RSABSSA-SHA384-PSS-Deterministic, for messages with at least 32 random bytes.
 
-Whoever wants a signature encodes its message (EMSA-PSS) and multiplies it by r^e for a random r; the signer raises what
-it is shown to its private exponent; divided by r that is an ordinary RSA-PSS signature. For every message and all that
-the signer has seen there is exactly one r that leads from the one to the other, so the two are independent.
+The client encodes its message (EMSA-PSS) and multiplies it by r^e for a random r. The signer raises this blinded
+message to its private exponent; divided by r, the result is an ordinary RSA-PSS signature. For every message and every
+blinded message there is exactly one r that maps the one to the other, so the two are independent.
 
-What touches the private key is blinded once more inside (Kocher 1996), as Python's powers take a time that depends on
-their arguments, and is verified before it leaves, so that a fault in one of the two primes gives nothing away (Boneh,
-DeMillo and Lipton 1997).
+The signer blinds the operation with the private key once more (Kocher 1996), because the time of Python's powers
+depends on their arguments. It verifies the result before returning it, so that a fault modulo one of the two primes
+reveals nothing (Boneh, DeMillo and Lipton 1997).
 """
 
 import hashlib
@@ -29,17 +29,17 @@ _ENDS = 0xBC
 
 @dataclass(frozen=True, repr=False)
 class Blinded:
-    """A blinded message, as long as the modulus, which the signer sees; and 1/r modulo n, which nobody else does."""
+    """A blinded message, as long as the modulus, for the signer; and 1/r modulo n, which the client keeps secret."""
 
     message: bytes
     inverse: int
 
 
 def blind(public: RSAPublicKey, message: bytes, salt: bytes | None = None, inverse: int | None = None) -> Blinded:
-    """Blind a message (RFC 9474, section 4.2) under a key, or raise BadMessage if that has a small factor.
+    """Blind a message (RFC 9474, section 4.2) under a key; BadMessage if the key has a small factor.
 
-    At least 32 bytes of the message are random, so that a signer with a bad key learns nothing of it either. The salt
-    of EMSA-PSS and the inverse, 1/r modulo n, are drawn.
+    At least 32 bytes of the message must be random, so that even a signer with a bad key learns nothing about it. The
+    salt of EMSA-PSS and the inverse, 1/r modulo n, are random unless given.
     """
     numbers = public.public_numbers()
     modulus = numbers.n
@@ -54,7 +54,7 @@ def blind(public: RSAPublicKey, message: bytes, salt: bytes | None = None, inver
 
 
 def blind_sign(private: RSAPrivateKey, blinded: bytes) -> bytes:
-    """Sign a blinded message (RFC 9474, section 4.3), or raise BadMessage; the same again gets the same signature."""
+    """Sign a blinded message (RFC 9474, section 4.3), deterministically; BadMessage if it is not valid."""
     check_blinded(private, blinded)
     numbers, message = private.private_numbers(), int.from_bytes(blinded, "big")
     modulus, exponent = numbers.public_numbers.n, numbers.public_numbers.e
@@ -71,14 +71,14 @@ def blind_sign(private: RSAPrivateKey, blinded: bytes) -> bytes:
 
 
 def check_blinded(private: RSAPrivateKey, blinded: bytes) -> None:
-    """Raise BadMessage unless bytes are a blinded message under a key, before anything is done for them."""
+    """Raise BadMessage unless bytes are a blinded message under a key; call this before any expensive work."""
     modulus = private.public_key().public_numbers().n
     if len(blinded) != size_of(private) or int.from_bytes(blinded, "big") >= modulus:
         raise BadMessage(f"a blinded message has {size_of(private)} bytes and is below the issuer's modulus")
 
 
 def finalize(public: RSAPublicKey, message: bytes, blind_signature: bytes, inverse: int) -> bytes:
-    """Unblind a signature, and check it (RFC 9474, section 4.4); Forged, if it is none of what was blinded."""
+    """Unblind a signature and verify it (RFC 9474, section 4.4); Forged if it is not valid for the message."""
     modulus = public.public_numbers().n
     if len(blind_signature) != size_of(public):
         raise Forged(f"a blind signature has {size_of(public)} bytes, found {len(blind_signature)}")
@@ -89,7 +89,7 @@ def finalize(public: RSAPublicKey, message: bytes, blind_signature: bytes, inver
 
 
 def verify(public: RSAPublicKey, message: bytes, signature: bytes) -> None:
-    """Check a usual signature, RSASSA-PSS with SHA-384, MGF1 with SHA-384 and a salt of 48 bytes, or raise Forged."""
+    """Verify a signature, RSASSA-PSS with SHA-384, MGF1 with SHA-384 and a salt of 48 bytes, or raise Forged."""
     try:
         public.verify(signature, message, _PSS, _HASH)
     except InvalidSignature:
@@ -97,13 +97,13 @@ def verify(public: RSAPublicKey, message: bytes, signature: bytes) -> None:
 
 
 def size_of(key: RSAPublicKey | RSAPrivateKey) -> int:
-    """Return the bytes of a key's modulus."""
+    """Return the length of a key's modulus in bytes."""
     return (key.key_size + 7) // 8
 
 
 @lru_cache(maxsize=64)
 def public_key(modulus: int, exponent: int) -> RSAPublicKey:
-    """Return a public key of its numbers, or raise BadMessage."""
+    """Return the public key with this modulus and exponent, or raise BadMessage."""
     try:
         return RSAPublicNumbers(exponent, modulus).public_key()
     except ValueError:
@@ -111,7 +111,7 @@ def public_key(modulus: int, exponent: int) -> RSAPublicKey:
 
 
 def encode(message: bytes, bits: int, salt: bytes) -> bytes:
-    """Return EMSA-PSS-ENCODE with SHA-384 (RFC 8017, section 9.1.1), or raise BadMessage: the key is too short."""
+    """Return EMSA-PSS-ENCODE with SHA-384 (RFC 8017, section 9.1.1); BadMessage if the key is too short."""
     length = (bits + 7) // 8
     if length < _DIGEST + len(salt) + 2:
         raise BadMessage(f"an RSA key of {bits + 1} bits is too short for these signatures")

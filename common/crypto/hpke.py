@@ -12,14 +12,14 @@ from common.core.errors import BadMessage
 
 KEM, KDF, AEAD = KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES128_GCM
 """The suite; the numbers are those of the registries of RFC 9180, section 7."""
-KEY_BYTES = 32  # bytes of a public key, and of the key that a sender encapsulates
-TAG_BYTES = 16  # bytes by which what is sealed is longer than the plain text
+KEY_BYTES = 32  # bytes of a public key, and of an encapsulated key
+TAG_BYTES = 16  # bytes by which a ciphertext is longer than the plaintext
 
 _SUITE = CipherSuite.new(KEM, KDF, AEAD)
 
 
 class Sealed(NamedTuple):
-    """A message that was sealed: the sender's fresh public key, the ciphertext, and what exports further secrets."""
+    """A sealed message: the sender's ephemeral public key, the ciphertext, and the context that exports secrets."""
 
     encapsulated: bytes
     ciphertext: bytes
@@ -27,7 +27,7 @@ class Sealed(NamedTuple):
 
 
 class RecipientKey:
-    """A private key that opens what was sealed to its public half."""
+    """A private key that opens messages sealed to its public key."""
 
     def __init__(self, private: KEMKeyInterface) -> None:
         self._private = private
@@ -38,7 +38,7 @@ class RecipientKey:
 
     @classmethod
     def derived(cls, material: bytes) -> Self:
-        """Return the key that follows from at least 32 secret bytes (RFC 9180, section 7.1.3)."""
+        """Return the key derived from at least 32 secret bytes (RFC 9180, section 7.1.3)."""
         return cls(_SUITE.kem.derive_key_pair(material).private_key)
 
     @classmethod
@@ -46,7 +46,7 @@ class RecipientKey:
         return cls(_SUITE.kem.deserialize_private_key(private))
 
     def open(self, encapsulated: bytes, ciphertext: bytes, info: bytes) -> tuple[bytes, ContextInterface]:
-        """Return the plain text, and what both share, or raise BadMessage; both must say the same ``info``."""
+        """Return the plaintext and the shared context, or raise BadMessage; both sides must use the same ``info``."""
         try:
             context = _SUITE.create_recipient_context(encapsulated, self._private, info=info)
             return context.open(ciphertext), context
@@ -55,9 +55,9 @@ class RecipientKey:
 
 
 def seal(public: bytes, plain: bytes, info: bytes, *, ephemeral: bytes | None = None) -> Sealed:
-    """Seal a message to a public key of 32 bytes, or raise BadMessage; the recipient must say the same ``info``.
+    """Seal a message to a public key of 32 bytes, or raise BadMessage; the recipient must use the same ``info``.
 
-    The sender's private key is drawn afresh, but for the vectors of the RFC (``ephemeral``).
+    The sender's private key is fresh and random, except for test vectors of the RFC (``ephemeral``).
     """
     drawn = X25519PrivateKey.generate() if ephemeral is None else X25519PrivateKey.from_private_bytes(ephemeral)
     pair = KEMKeyPair(X25519Key(drawn), X25519Key(drawn.public_key()))

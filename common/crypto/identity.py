@@ -1,7 +1,7 @@
-"""Who says what: Ed25519 identities, signed messages, and signed announcements of large requests.
+"""Ed25519 identities, signed messages, and signed announcements of large requests.
 
-A signature covers a domain tag, the kind of message and the canonical JSON: no kind passes for another. An announcement
-is a header that shows who sends a body before the body is read.
+A signature covers a domain tag, the kind of message and the canonical JSON, so a message of one kind cannot pass for
+another kind. An announcement is a header that authenticates the sender of a body before the body is read.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class Signed(Value):
 
     @cached_property
     def payload(self) -> bytes:
-        """The message in canonical JSON, which is what was signed: made once. BadMessage, if it has none."""
+        """The message in canonical JSON, which was signed; computed once. BadMessage if it has no such form."""
         return canonical.encode(self.message)
 
     @cached_property
@@ -47,16 +47,16 @@ class Signed(Value):
 
     @cached_property
     def genuine(self) -> bool:
-        """Whether the signature verifies: looked at once."""
+        """Whether the signature verifies; computed once."""
         return _verifies(self.key, self.kind, self.payload, self.signature)
 
     def content(self) -> dict[str, Any]:
-        """Return the message as it was signed: each number in its one form. Strings have one, and may be very long."""
+        """Return the message as signed, with each number in its canonical form; long strings are not encoded again."""
         others = {name: each for name, each in self.message.items() if not isinstance(each, str)}
         return {**self.message, **canonical.decode(canonical.encode(others))}
 
     def raw(self) -> bytes:
-        """Return it in JSON as it travels: the message in canonical form, which a reader need not make again."""
+        """Return its JSON for sending, with the message in canonical form, which a reader need not compute again."""
         return _raw(self.kind, self.payload, self.key, self.signature)
 
     def fingerprint(self) -> str:
@@ -84,10 +84,10 @@ class Identity:
 
     @classmethod
     def load_or_create(cls, path: Path) -> Self:
-        """Read the private key at ``path`` (BadInput: it is none), creating it (mode 0600, durable) if there is none.
+        """Read the private key at ``path`` (BadInput if it is no key); create it (mode 0600, durable) if there is none.
 
         The file holds the 32-byte key and the 32 bytes of its public half, as libsodium's secret keys do; the private
-        half alone, as releases up to 0.2.0 have written it, is taken as well.
+        half alone, as releases up to 0.2.0 wrote it, is accepted as well.
         """
         if not path.exists():
             make_folder(path.parent)
@@ -101,16 +101,16 @@ class Identity:
         return signed
 
     def derived(self, purpose: bytes) -> bytes:
-        """Return 32 secret bytes that follow from the private key, for one purpose: another purpose has other ones."""
+        """Return 32 secret bytes derived from the private key for one purpose; another purpose gives other bytes."""
         return blake2b(purpose, digest_size=32, key=self._secret[:32], person=b"tandem derived").digest()
 
     def envelope(self, kind: str, payload: bytes) -> bytes:
-        """Sign a message that is there in canonical JSON; return the :class:`Signed` in JSON."""
+        """Sign a message given in canonical JSON; return the :class:`Signed` in JSON."""
         return _raw(kind, payload, self.public, self.sign_bytes(kind, payload))
 
     def sign_bytes(self, kind: str, payload: bytes) -> str:
-        # Deterministic (RFC 8032), so libsodium's signature is OpenSSL's: in three fifths of the time where the message
-        # is short; to hash a long one takes it twice as much.
+        # Ed25519 is deterministic (RFC 8032), so libsodium and OpenSSL give the same signature. For short messages
+        # libsodium takes three fifths of the time; for long ones its hash takes twice as long.
         if len(payload) > _LONG:
             return self._private.sign(covered(kind, payload)).hex()
         return bindings.crypto_sign(covered(kind, payload), self._secret)[: bindings.crypto_sign_BYTES].hex()
@@ -122,12 +122,12 @@ def _raw(kind: str, payload: bytes, key: str, signature: str) -> bytes:
 
 
 def covered(kind: str, payload: bytes) -> bytes:
-    """Return what the signature of a message covers, given its kind and canonical JSON."""
+    """Return the bytes that the signature of a message covers, given its kind and canonical JSON."""
     return _DOMAIN + kind.encode() + b"\x00" + payload
 
 
 def check_public(key: str, option: str) -> str:
-    """Return a public key that a person has typed or pasted, without spaces around it; a BadInput names the option."""
+    """Validate a public key that a person has typed or pasted, and strip spaces; BadInput names the option."""
     found = key.strip()
     if not re.fullmatch(KEY_PATTERN, found):
         raise BadInput(
@@ -138,7 +138,7 @@ def check_public(key: str, option: str) -> str:
 
 
 def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> dict[str, Any]:
-    """Return the message if it is of the kind, and signed by its key, the expected one (``whose``), or raise Forged."""
+    """Return the message if it is of the kind and signed by its key, which must be ``key`` if given; else Forged."""
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     if key is not None and signed.key != key:
@@ -149,7 +149,7 @@ def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -
 
 
 def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:
-    """Check a signature over raw bytes: Forged, if it does not verify."""
+    """Verify a signature over raw bytes; raise Forged if it is not valid."""
     if not _verifies(key, kind, payload, signature):
         raise _forged(kind, key)
 
@@ -162,9 +162,9 @@ def _verifies(key: str, kind: str, payload: bytes, signature: str) -> bool:
 
 
 def verifies(key: bytes, content: bytes, signature: bytes) -> bool:
-    """Tell whether an Ed25519 signature over bytes verifies; by libsodium in half the time where they are short."""
+    """Return whether an Ed25519 signature over bytes verifies; for short ones libsodium takes half the time."""
     if len(key) != bindings.crypto_sign_PUBLICKEYBYTES or len(signature) != bindings.crypto_sign_BYTES:
-        return False  # libsodium reads as many bytes, whatever there is
+        return False  # libsodium always reads these lengths, even beyond the end of a shorter buffer
     try:
         if len(content) > _LONG:
             Ed25519PublicKey.from_public_bytes(key).verify(signature, content)
@@ -189,7 +189,7 @@ _ANNOUNCEMENT = re.compile(r"([0-9a-f]{64}) ([0-9a-f]{64}) ([0-9a-f]{128})")
 
 
 def announce_body(identity: Identity, method: str, path: str, body: bytes) -> str:
-    """Return the header that shows who sends a body: key, SHA-256 of the body, signature; in hex."""
+    """Return the header that authenticates the sender of a body: key, SHA-256 of the body, signature; in hex."""
     digest = hashlib.sha256(body).hexdigest()
     return f"{identity.public} {digest} {identity.sign_bytes(_ANNOUNCED, _announced(method, path, len(body), digest))}"
 
@@ -197,9 +197,9 @@ def announce_body(identity: Identity, method: str, path: str, body: bytes) -> st
 def check_announcement(
     header: str, method: str, path: str, length: int, key: str | None = None, whose: str = ""
 ) -> str:
-    """Return the SHA-256 of the body that a header announces, by anybody or the expected key, or raise Forged.
+    """Return the SHA-256 of the body that a header announces; Forged if not signed by its key, or the expected one.
 
-    BadMessage if the header is none. ``whose`` key is expected stands in the error.
+    BadMessage if the header is no announcement. The error names ``whose`` key is expected.
     """
     found = _ANNOUNCEMENT.fullmatch(header)
     if found is None:

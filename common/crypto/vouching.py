@@ -1,9 +1,9 @@
-"""Who vouches that a participant is a person, or so many people: an issuer, by a credential or a grant.
+"""Vouchers of an issuer that a participant is a person (a credential), or stands for a number of people (a grant).
 
 A *credential* is a Privacy Pass token of type 2 (RFC 9578: publicly verifiable, a blind RSA signature) whose challenge
-has the agent's own Ed25519 key as its redemption context: the issuer does not know which key it was for, nobody can
-move it to another one, and since a key enrols once, nobody can use it twice. A *grant* is signed openly: this host
-speaks for at most so many people. An issuer has a key for each.
+has the agent's own Ed25519 key as its redemption context. So the issuer does not know for which key it is, it cannot be
+moved to another key, and, since a key enrols once, it cannot be used twice. A *grant* is signed in the clear and states
+that this host speaks for at most so many people. An issuer has a separate key for each.
 """
 
 import base64
@@ -39,7 +39,7 @@ _BEFORE = bytes.fromhex(
 )
 _AFTER = bytes.fromhex("0203010001")
 MAX_PEOPLE = 1 << 32
-CREDENTIAL, GRANT = b"c", b"g"  # what the first byte of a stored voucher says that it is
+CREDENTIAL, GRANT = b"c", b"g"  # the first byte of a stored voucher, which states its type
 
 
 class Credential(Value):
@@ -70,7 +70,7 @@ class IssuerKey(Value):
 
     @classmethod
     def of(cls, public: RSAPublicKey, grants: str) -> Self:
-        """Return the public keys of an issuer; BadMessage, if the RSA key has not 2048 bits and the exponent 65537."""
+        """Return the public keys of an issuer; BadMessage unless the RSA key has 2048 bits and the exponent 65537."""
         return cls(tokens=base64.b64encode(_encoded(public)).decode("ascii"), grants=grants)
 
     @classmethod
@@ -85,12 +85,12 @@ class IssuerKey(Value):
 
     @property
     def token_key_id(self) -> str:
-        """SHA-256 of the key of tokens as it is encoded, hex: how a token names it (RFC 9578, section 6.5)."""
+        """SHA-256 of the encoded key of tokens, hex, by which a token names the key (RFC 9578, section 6.5)."""
         return hashlib.sha256(base64.b64decode(self.tokens)).hexdigest()
 
 
 def token_input(agent: str, nonce: bytes, token_key_id: str) -> bytes:
-    """Return what an issuer signs, blinded, for an agent's key (RFC 9578, section 6.1; RFC 9577, section 2.1)."""
+    """Return the message that an issuer signs blindly for an agent's key (RFC 9578, section 6.1; RFC 9577, 2.1)."""
     issuer, origin = (len(part).to_bytes(2, "big") + part for part in (_ISSUER_NAME, _ORIGIN))
     challenge = TOKEN_TYPE + issuer + b"\x20" + bytes.fromhex(agent) + origin
     return TOKEN_TYPE + nonce + hashlib.sha256(challenge).digest() + bytes.fromhex(token_key_id)
@@ -102,7 +102,7 @@ def token_request(key: IssuerKey, blinded: bytes) -> bytes:
 
 
 def blinded_in(key: IssuerKey, request: bytes) -> bytes:
-    """Return the blinded message of a token request; BadMessage, if it is none of this type under this key."""
+    """Return the blinded message of a token request; BadMessage if the request has another type or key."""
     if request[:2] != TOKEN_TYPE or len(request) != 3 + MODULUS:
         raise BadMessage(f"a token request has type 2 and {3 + MODULUS} bytes (RFC 9578, section 6.1)")
     if request[2:3] != bytes.fromhex(key.token_key_id)[-1:]:
@@ -111,14 +111,14 @@ def blinded_in(key: IssuerKey, request: bytes) -> bytes:
 
 
 def issuer_of(voucher: Credential | Signed, issuers: Iterable[IssuerKey]) -> IssuerKey | None:
-    """Return the issuer that a voucher names, if it is one of these; nothing is verified."""
+    """Return the issuer that a voucher names, if it is one of these, without verifying the voucher."""
     if isinstance(voucher, Signed):
         return next((issuer for issuer in issuers if issuer.grants == voucher.key), None)
     return next((issuer for issuer in issuers if issuer.token_key_id == voucher.issuer), None)
 
 
 def check_credential(credential: Credential, agent: str, issuers: Iterable[IssuerKey]) -> IssuerKey:
-    """Return the issuer that vouches for the agent with a key by this credential, or raise NotVouched."""
+    """Verify a credential for an agent's key; return its issuer, or raise NotVouched."""
     issuer = issuer_of(credential, issuers)
     if issuer is None:
         raise NotVouched(f"the credential is of an issuer that is not accepted here: key {credential.issuer[:16]}...")
@@ -134,7 +134,7 @@ def check_credential(credential: Credential, agent: str, issuers: Iterable[Issue
 
 
 def check_grant(signed: Signed, host: str, people: int, issuers: Iterable[IssuerKey]) -> tuple[IssuerKey, Grant]:
-    """Return the issuer that vouches for a host's people by this grant, and the grant, or raise NotVouched."""
+    """Verify a grant for a host and its number of people; return its issuer and the grant, or raise NotVouched."""
     issuer = issuer_of(signed, issuers)
     if issuer is None:
         raise NotVouched(f"the grant is of an issuer that is not accepted here: key {signed.key[:16]}...")
@@ -142,7 +142,7 @@ def check_grant(signed: Signed, host: str, people: int, issuers: Iterable[Issuer
 
 
 def granted(signed: Signed, host: str, people: int) -> Grant:
-    """Return a grant, whoever has signed it, for the host with a key and so many people, or raise NotVouched."""
+    """Return a grant by any signer, if it is for this host's key and so many people; else raise NotVouched."""
     try:
         grant = Grant.parse(verify(signed, Grant.KIND))
     except (Forged, BadMessage) as error:
@@ -155,7 +155,7 @@ def granted(signed: Signed, host: str, people: int) -> Grant:
 
 
 def stored(voucher: Credential | Signed) -> bytes:
-    """Return a voucher in the form in which it is kept: 321 bytes for a credential, canonical JSON for a grant."""
+    """Return a voucher in its stored form: 321 bytes for a credential, canonical JSON for a grant."""
     if isinstance(voucher, Credential):
         return CREDENTIAL + bytes.fromhex(voucher.issuer + voucher.nonce + voucher.signature)
     return GRANT + canonical.encode(voucher.wire())
