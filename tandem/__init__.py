@@ -1,10 +1,10 @@
-"""Tandem: hybrid-model differential privacy. The public face, and the one name that an installed Tandem has.
+"""Tandem: hybrid-model differential privacy. The public API, and the only top-level package of an installed Tandem.
 
 ``run``, ``plan`` and ``audit`` do what the command ``referee`` does; ``predict``, ``predict_proba``, ``describe``,
-``export``, ``as_sklearn`` and ``load_model`` use what a run has released; ``record_of`` makes an individual's record;
-the estimators fit in the manner of scikit-learn; ``LabelStream`` asks the stream of labels that a run has left open.
-:mod:`tandem.extend` has what authors of plug-ins import, :mod:`tandem.privacy` what a choice of one's own needs.
-Each name is loaded when it is first asked for.
+``export``, ``as_sklearn`` and ``load_model`` use the released model of a run; ``record_of`` makes an individual's
+record; the estimators have the interface of scikit-learn; ``LabelStream`` queries a stream of labels that a run has
+left open. :mod:`tandem.extend` has the names for authors of plug-ins, :mod:`tandem.privacy` those for a private choice
+of the user's own. Each name is loaded on first use.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ += ["describe", "export", "load_model", "plan", "predict", "predict_prob
 
 @cache
 def modules_of(file: str) -> dict[str, str]:
-    """Return the module of each name that a file imports for type checkers alone: there is no second list of them."""
+    """Return the module of each name that a file imports under TYPE_CHECKING, so that no second list is needed."""
     [block] = (node for node in ast.parse(Path(file).read_bytes()).body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: node.module or "" for node in imports for alias in node.names}
@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _hidden(error: ModuleNotFoundError) -> ImportError:
-    """Say which module of somebody else was found in place of one of ours; of other errors nothing more is known."""
+    """Return an error that names the foreign module found in place of Tandem's; return any other error unchanged."""
     first = (error.name or "").partition(".")[0]
     found, ours = getattr(sys.modules.get(first), "__file__", None), Path(__file__).resolve().parents[1]
     if found is None or Path(found).resolve().is_relative_to(ours) or not (ours / first / "__init__.py").exists():

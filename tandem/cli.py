@@ -1,6 +1,6 @@
-"""``tandem``: the command for who looks at runs, on a page of this machine, and for consumers of what they leave open.
+"""``tandem``: the command to look at runs on a local web page, and for consumers of streams that runs leave open.
 
-Each command imports what it needs itself, so that none waits for what another one needs.
+Each subcommand imports what it needs itself, so that none waits for the imports of another.
 """
 
 from pathlib import Path

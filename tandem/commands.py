@@ -1,6 +1,6 @@
-"""The commands that are installed: an interrupt ends one that is still being loaded at once, without a traceback.
+"""The installed commands; an interrupt while one is still loading ends it at once, without a traceback.
 
-Each has an import statement of its own, as a wheel's modules are moved by rewriting such statements.
+Each has its own import statement, because a wheel's modules are moved by rewriting such statements.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def _ended_by_interrupts() -> Iterator[None]:
-    """Let an interrupt end this process as the system does it: nothing has begun that could be kept or named."""
+    """Let an interrupt end this process by the system's default: nothing has begun that could be kept or reported."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:  # not where the shell has it ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)

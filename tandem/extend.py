@@ -1,7 +1,7 @@
-"""What authors of plug-ins import: of each kind the base class, the registry, and what their methods take and return.
+"""The names for authors of plug-ins: for each kind the base class, the registry, and the types in its methods.
 
-docs/extending.md shows one of each. A name is loaded when it is first asked for: an individual's agent imports the
-queries, mechanisms and hypotheses of plug-ins as well, and loads nothing of the curator or the referee for them.
+docs/extending.md shows one of each. A name is loaded on first use: an individual's agent, too, imports the queries,
+mechanisms and hypotheses of plug-ins, and must load nothing of the curator or the referee for that.
 """
 
 from __future__ import annotations

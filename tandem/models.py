@@ -1,6 +1,6 @@
-"""Use what a run has released: show it, predict with it, export it; and make an individual's record as it does.
+"""Use the released model of a run: describe it, predict with it, export it; and make an individual's record.
 
-All of it is post-processing of public things. Nothing is charged, and nobody is asked.
+All of this is post-processing of public data. Nothing is charged, and no party is asked.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ def load_model(place: Any, *, task: int | None = None) -> Model:
     """Return the usable model of a run, or one that was exported as JSON.
 
     ``place`` is a :class:`tandem.Run`, the path of a run folder or of a model's JSON file, or a model, which is
-    returned; other functions here take the same. ``task``: of a run that learned several things, which one, from 1.
-    BadInput says that there is no answer, or none with which anything can be predicted, NotFound that there is no such
-    folder or file.
+    returned; other functions here take the same. ``task``: in a run with several tasks, which one, from 1. BadInput if
+    there is no answer, or none that can predict; NotFound if there is no such folder or file.
     """
     if isinstance(place, Model):
         return place
@@ -47,21 +46,21 @@ def load_model(place: Any, *, task: int | None = None) -> Model:
 
 
 def predict(place: Any, data: Any, *, strict: bool = False, costs: Mapping[str, float] | None = None) -> AnyArray:
-    """Return what the model of a run predicts for rows of raw data.
+    """Return the predictions of a run's model for rows of raw data.
 
     Args:
         data: The path of a CSV, Parquet or NumPy file, a frame of polars or pandas, or a list of mappings: rows with
-            the model's columns (:attr:`Model.columns`), others are left alone. The label is not needed.
-        strict: Refuse values beyond their bounds, unlisted and missing ones. Otherwise they count as the scenario says,
-            and a :class:`DataNote`, a warning, has how many there were.
-        costs: What mistakes cost, ``{"miss": 10, "false_alarm": 1}``: the positive label is then predicted where its
+            the model's columns (:attr:`Model.columns`); other columns are ignored. The label is not needed.
+        strict: Refuse values beyond their bounds, unlisted and missing ones. Otherwise they are treated as the scenario
+            states, and a :class:`DataNote`, a warning, counts them.
+        costs: The costs of mistakes, ``{"miss": 10, "false_alarm": 1}``: the positive label is then predicted if its
             calibrated probability is above false_alarm/(false_alarm + miss), whatever the answer predicts.
 
     Returns:
         Shape (n,): labels as the scenario's table spells them, or the numbers of a regression in the column's own unit.
 
     Raises:
-        BadData: If a file cannot be read, a column is missing, a number is none, or strictness is not met.
+        BadData: If a file cannot be read, a column is missing, a number is not valid, or ``strict`` refuses a value.
         BadMessage: If the costs are not two positive numbers.
 
     Examples:
@@ -78,24 +77,24 @@ def predict(place: Any, data: Any, *, strict: bool = False, costs: Mapping[str, 
 def predict_proba(place: Any, data: Any, *, strict: bool = False) -> Floats:
     """Return the probabilities of both labels, shape (n, 2), in the order of :attr:`Model.classes`.
 
-    Of a model of C classes the shape is (n, C), in the order in which the table lists them.
+    For a model of C classes the shape is (n, C), in the order in which the table lists them.
 
-    They are those of :attr:`Model.calibrated`, a logistic curve of a score that was fitted to the agents' answers, also
-    where the answer that they judged best is a constant. Arguments and errors are those of :func:`predict`; BadInput
-    says that no agents calibrated a score.
+    They come from :attr:`Model.calibrated`, a logistic curve of a score that was fitted to the agents' answers, even if
+    the answer that they judged best is a constant. Arguments and errors are those of :func:`predict`; BadInput if no
+    agents calibrated a score.
     """
     found = _predicted(load_model(place), data, strict, probabilities=True).probabilities
-    assert found is not None  # noqa: S101 - they were asked for
+    assert found is not None  # noqa: S101 - probabilities were requested
     return found if found.ndim == 2 else np.stack([1.0 - found, found], axis=1)
 
 
 def export(place: Any, file: str | Path) -> Path:
-    """Write the model of a run to a file, in the form that its suffix names; return the path.
+    """Write the model of a run to a file, in the format of its suffix; return the path.
 
-    ``.json``: everything, with the names of columns, read again by :func:`load_model`. ``.onnx``: raw columns in,
-    labels out; needs the extra ``onnx``. ``.joblib``: the pipeline of :func:`as_sklearn`, pickled. Whoever loads a
-    pickle runs what is in it: where the model travels, send JSON. BadInput says that there is no such form, a package
-    is missing, or the kind of model does not go into it.
+    ``.json``: everything, with the names of columns, for :func:`load_model`. ``.onnx``: raw columns in, labels out;
+    needs the extra ``onnx``. ``.joblib``: the pipeline of :func:`as_sklearn`, pickled. Loading a pickle executes code
+    in it, so send a model to others as JSON. BadInput if there is no such format, a package is missing, or the format
+    does not support the kind of model.
     """
     return export_model(load_model(place), file)
 
@@ -103,9 +102,9 @@ def export(place: Any, file: str | Path) -> Path:
 def as_sklearn(place: Any) -> Pipeline:
     """Return the model of a run as a fitted pipeline of scikit-learn that takes raw rows.
 
-    Its step ``columns`` makes features, its step ``model`` has ``predict``, ``classes_``, ``decision_function``, of a
-    half-space ``coef_`` and ``intercept_``, and ``predict_proba`` where agents calibrated a score. From a JSON file no
-    pickle is ever read.
+    Its step ``columns`` makes features; its step ``model`` has ``predict``, ``classes_``, ``decision_function``, for a
+    half-space ``coef_`` and ``intercept_``, and ``predict_proba`` if agents calibrated a score. A JSON file is read
+    without any pickle.
     """
     from common.models.pipeline import as_pipeline
 
@@ -113,22 +112,22 @@ def as_sklearn(place: Any) -> Pipeline:
 
 
 def describe(place: Any) -> list[str]:
-    """Return the model of a run in words, a line each: its weights by column and in the column's own unit."""
+    """Return a description of a run's model, line by line: its weights by column, in the column's own unit."""
     return lines(load_model(place))
 
 
 @works_after_fork
 def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an individual's record as ``local-agent answer`` takes it: ``{"features": [...], "label": 1 or -1}``.
+    """Return an individual's record for ``local-agent answer``: ``{"features": [...], "label": 1 or -1}``.
 
-    It is, to the bit, what the same fields would become as a row of the scenario's target table. BadScenario if the
-    scenario is not valid, or its target people are simulated. BadData if a field is missing, a number is none, the
-    label is none of the two, or ``where`` keeps other people.
+    It equals, bit for bit, the record of the same fields as a row of the scenario's target table. BadScenario if the
+    scenario is not valid, or its target people are simulated. BadData if a field is missing, a number is not valid, the
+    label is neither of the two, or ``where`` excludes the person.
 
     Args:
         scenario: A shipped name, a YAML file, or a tree of its keys.
-        fields: By the names of the table's columns, the label's among them: numbers, texts, booleans; None where a
-            value is not known. Further fields are left alone.
+        fields: Values by the names of the table's columns, including the label's: numbers, texts, booleans; None for an
+            unknown value. Further fields are ignored.
     """
     if isinstance(scenario, Mapping):
         table = parse(dict(scenario)).target.table

@@ -1,6 +1,6 @@
-"""A private choice of one's own, as :doc:`hyperparameters` shows: what it costs, and how it is made; and A_stab.
+"""A private choice of the user's own (:doc:`hyperparameters`): what it costs, and how it is made; and A_stab.
 
-:func:`a_stab` releases the value of any function that has a distance to instability (:doc:`model-agnostic`).
+:func:`a_stab` releases the value of any function with a known distance to instability (:doc:`model-agnostic`).
 """
 
 from common.numerics.randomness import RandomSource

@@ -1,4 +1,4 @@
-"""Plan, run and audit scenarios from Python, as the command ``referee`` does, and show a run as its report does."""
+"""Plan, run and audit scenarios from Python, like the command ``referee``, and show a run like its report."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -44,7 +44,7 @@ class Drawing:
 
 
 class DrawnEstimate(dict[str, float]):
-    """What the agents' answers show: ``value``, ``low``, ``high``, ``confidence``. A dictionary that can be drawn."""
+    """An estimate from the agents' answers: ``value``, ``low``, ``high``, ``confidence``. A dictionary with a plot."""
 
     def _repr_html_(self) -> str:
         words = f"Estimate of the agents: {percents.estimate_or_vague(self)}"
@@ -57,18 +57,18 @@ class DrawnEstimate(dict[str, float]):
 
 
 class Promises(dict[str, Any]):
-    """What a run promises to whom, as the result document has it. A dictionary that says itself in plain words."""
+    """A run's privacy guarantees by whom they protect, as in the result document. A dictionary with text and plot."""
 
     def _repr_html_(self) -> str:
         return pages.promises(self)
 
     def plot(self) -> Drawing:
-        """Draw each epsilon; a smaller one protects more. BadInput if nothing is promised to anybody."""
+        """Draw each epsilon; a smaller one protects more. BadInput if there is no guarantee."""
         return of_epsilons({who: found["epsilon"] for who, found in self.items() if who in pages.PROMISED})
 
 
 def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
-    """Draw some epsilons, by the key of whom they protect (:data:`referee.view.wording.PROMISED`)."""
+    """Draw epsilons, each by the key of the people that it protects (:data:`referee.view.wording.PROMISED`)."""
     entries = [
         ChartEntry(pages.PROMISED[who].removesuffix(" has"), value, "baseline")
         for who, value in epsilons.items()
@@ -81,7 +81,7 @@ def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
 
 
 def view(folder: Path, result: dict[str, Any]) -> RunView:
-    """Return what is shown of a result whose run folder holds its scenario; errors are those of ``pages.read_run``."""
+    """Return the view of a result whose run folder holds its scenario; raises as ``pages.read_run`` does."""
     return run_view(read_run(folder)[0], result, result["rounds"])
 
 
@@ -90,7 +90,7 @@ def _name(content: Any) -> str:
 
 
 def run_name(result: dict[str, Any]) -> str:
-    """Return the name of a run on a page, which follows from what it found."""
+    """Return the name of a run on a page, derived from its result."""
     return _name([result[key] for key in ("scenario", "answer", "estimate", "rounds")])
 
 
@@ -106,7 +106,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """``done`` where it ended with its answer, ``exhausted`` where the rounds or the agents were used up before."""
+        """``done`` if it ended with its answer, ``exhausted`` if the rounds or the agents were used up before."""
         return str(self.result["status"])
 
     @property
@@ -116,7 +116,7 @@ class Run:
 
     @property
     def estimate(self) -> DrawnEstimate | None:
-        """What the agents' answers show: value, low, high, confidence."""
+        """The estimate from the agents' answers: value, low, high, confidence."""
         return None if self.result["estimate"] is None else DrawnEstimate(self.result["estimate"])
 
     @property
@@ -125,9 +125,9 @@ class Run:
         return Promises(self.result["privacy"])
 
     def plot(self) -> Drawing:
-        """Draw the rounds against the level, else the candidates, else the one estimate, as the report does.
+        """Draw the rounds against the level, else the candidates, else the one estimate, like the report.
 
-        BadInput says that the run estimated no loss, NotFound that the run folder is gone, with the scenario in it.
+        BadInput if the run estimated no loss; NotFound if the run folder, with the scenario in it, is gone.
         """
         found, name = view(self.folder, self.result), run_name(self.result)
         if found.rounds:
@@ -147,7 +147,7 @@ class Run:
 
     @property
     def hypothesis(self) -> Hypothesis:
-        """The answer, where it is a hypothesis: its ``positive`` predicts from features as the scenario maps them."""
+        """The answer, if it is a hypothesis: its ``positive`` predicts from features as mapped by the scenario."""
         return parse_hypothesis(self.result["answer"])
 
 
@@ -161,20 +161,20 @@ def run(
     token: str = "",
     on_progress: Callable[[str, dict[str, float]], None] = lambda text, numbers: None,
 ) -> Run:
-    """Run a scenario to its result, and leave a run folder that can be audited.
+    """Run a scenario to its result, and write a run folder that can be audited.
 
     Args:
         scenario: A shipped name, a YAML file, or a tree.
         overrides: ``KEY=VALUE`` each, as with ``referee run --set``.
         deployment: ``embedded`` (one process), ``processes`` (real HTTP on this machine), or a referee's URL.
-        seed: Of everything simulated: the same seed, the same run. Not for real people.
-        output: Run folder; an unfinished one is taken up where it was. By default a new one below ``runs``.
+        seed: Seed of everything simulated: the same seed gives the same run. Not for real people.
+        output: Run folder; an unfinished run in it is resumed. By default a new one below ``runs``.
         token: Operator token, for a URL.
-        on_progress: Called with a text and numbers as the run goes on.
+        on_progress: Called with a text and numbers as the run proceeds.
 
     Raises:
         BadScenario, BadInput, BudgetExceeded: If the run is refused beforehand; nothing is charged then.
-        RunFailed: If it ended without an answer; its folder says why.
+        RunFailed: If it ended without an answer; its folder has the reason.
 
     Examples:
         >>> import tandem
@@ -195,9 +195,9 @@ def run(
 
 @works_after_fork
 def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
-    """Return how many people a scenario needs, and what it violates: the document of ``referee plan --json``.
+    """Return how many people a scenario needs, and which bounds it violates: the document of ``referee plan --json``.
 
-    BadScenario says that it is not valid, or a number at ``plan`` has no value.
+    BadScenario if it is not valid, or a number that is ``plan`` cannot be determined.
     """
     asked = _asked(scenario, overrides)
     refused = refusal(checked(asked))
@@ -210,7 +210,7 @@ def audit(
 ) -> Audit:
     """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost; strictly, with both keys.
 
-    AuditFailed says where it fails and why.
+    AuditFailed states where and why the verification fails.
     """
     return audit_folder(Path(folder), referee_key, curator_key, strict=strict)
 

@@ -1,4 +1,4 @@
-"""Ask a curator's stream the classes of public points, one at a time, as a consumer that its operator has named."""
+"""Query a curator's stream for the classes of public points, one at a time, as a consumer named by its operator."""
 
 import sys
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ class StreamedLabel(NamedTuple):
     """A curator's answer about one point.
 
     Attributes:
-        label: -1, +1 or the number of a class; None where the teachers do not agree enough.
-        number: The point was the stream's so many-th.
-        unstable_left: How many answers may be None behind this one, until the stream is used up.
-        questions_left: How many further points may be asked behind this one.
+        label: -1, +1 or the number of a class; None if the teachers do not agree enough.
+        number: The position of the point in the stream.
+        unstable_left: How many further answers may be None until the stream is used up.
+        questions_left: How many further points may be asked.
         protects: Whether the curator protects whole ``records``, or their ``labels`` only.
     """
 
@@ -44,7 +44,7 @@ class _CuratorClient(Client):
 class LabelStream:
     """A stream of labels that a run has opened at a curator; a context manager.
 
-    Each answer is signed by the curator, stored before it leaves, and the same for the same point, whoever asks again.
+    The curator signs each answer, and stores it before sending it; the same point gets the same answer for everybody.
 
     >>> with LabelStream("http://127.0.0.1:8001", curator_key="...") as stream:  # doctest: +SKIP
     ...     stream.ask([0.8, 0.71, 0.5, 0.29]).label
@@ -53,8 +53,8 @@ class LabelStream:
     Args:
         url: Address of the curator.
         curator_key: The curator's public key, as its operator has it.
-        key: File of the consumer's own key, made if there is none (:func:`consumer_key`).
-        patience: Seconds to keep trying while the curator is away.
+        key: File of the consumer's own key, created if there is none (:func:`consumer_key`).
+        patience: Seconds to keep trying while the curator is unavailable.
     """
 
     def __init__(self, url: str, *, curator_key: str, key: str | Path | None = None, patience: float = 60.0) -> None:
@@ -75,10 +75,10 @@ class LabelStream:
         """Ask the class of one public point, given by its features as the curator's records have them.
 
         Raises:
-            StreamUsedUp: If no further unstable answer, or question, was paid for; nothing is charged.
+            StreamUsedUp: If the budget covers no further unstable answer, or question; nothing is charged.
             PolicyRefused: If the curator's operator has not named this consumer's key.
             NotFound: If the run has opened no stream.
-            BadInput: If it is no point, or one with another number of features.
+            BadInput: If it is no point, or has another number of features.
             PeerMisbehaved: If the answer is to another question; Forged, if another key signed it.
         """
         try:
@@ -88,7 +88,7 @@ class LabelStream:
         question = PointQuestion.parse({"curator": self._curator, "point": values})
         signed, path = self._identity.sign(question.KIND, question.wire()), "/v1/answer"
         body, headers = signed.raw(), {}
-        if len(body) > TINY:  # what is longer is read only of somebody who is known
+        if len(body) > TINY:  # a longer body is read only from an authenticated sender
             headers[PROOF_HEADER] = announce_body(self._identity, "PUT", path, body)
         reply = self._client.signed("PUT", path, signed, headers=headers)
         answer = PointAnswer.parse(verify(reply, PointAnswer.KIND, self._curator, _WHOSE))
@@ -103,7 +103,7 @@ def _identity(key: str | Path | None) -> Identity:
 
 
 def consumer_key(key: str | Path | None = None) -> str:
-    """Return the public key of a consumer, which is made if there is none; a curator's operator names it.
+    """Return the public key of a consumer, for a curator's operator to name; create the key if there is none.
 
     ``key`` is the file of the private key; by default one in this user's own state.
     """
@@ -111,7 +111,7 @@ def consumer_key(key: str | Path | None = None) -> str:
 
 
 def read_points(place: Path) -> list[list[float]]:
-    """Return the points of a CSV file, one a line; ``-`` is the standard input. BadData names a line that is none."""
+    """Return the points of a CSV file, one per line; ``-`` is standard input. BadData names a line that is no point."""
     try:
         text = sys.stdin.read() if str(place) == "-" else place.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

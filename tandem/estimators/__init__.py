@@ -1,4 +1,4 @@
-"""A front in the manner of scikit-learn: ``fit`` runs the embedded deployment, ``predict`` uses what it released."""
+"""Estimators with the interface of scikit-learn: ``fit`` runs the embedded deployment, ``predict`` uses its release."""
 
 from tandem.estimators.adaptation import DomainAdapter, DomainAdapterRegressor
 from tandem.estimators.fitting import CannotHelpWarning, PrivateClippingWarning, PrivateConstantWarning

@@ -1,4 +1,4 @@
-"""Private domain adaptation: a few private people and a public sample of another domain; CnvxAdap and NCnvxAdap."""
+"""Private domain adaptation, with few private people and a public sample of another domain: CnvxAdap and NCnvxAdap."""
 
 import math
 import warnings
@@ -25,7 +25,7 @@ docs/adaptation-tables.md, so that the adapters search what those search.
 
 
 class Adapter(HybridEstimator):
-    """What both adapters share; not an estimator itself."""
+    """The common base of both adapters; not an estimator itself."""
 
     _shortens = False
     _known_options: ClassVar[Mapping[str, Any]] = {"population_fraction": 0.3, "id_column": None, "choice": None}
@@ -59,7 +59,7 @@ class Adapter(HybridEstimator):
         """Adapt to the curator's people, helped by the public ones, tested by the population's; return self.
 
         Args:
-            X, y: The curator's people, and their classes or responses: as of
+            X, y: The curator's people, and their classes or responses: as for
                 :meth:`TransferClassifier.fit <tandem.estimators.transfer.TransferClassifier.fit>`.
             public: The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y
                 names a column, or the schema a label. Required.
@@ -114,7 +114,7 @@ class Adapter(HybridEstimator):
     def _learning(self) -> dict[str, Any]:
         given = self._settings()
         norm = given.setdefault("norm", 1.0 if self._by_public else 0.5 * math.sqrt(self._schema.dimension))
-        # A norm that is no number is refused with the scenario.
+        # A norm that is not a number is refused when the scenario is parsed.
         most = MAX_SCORES / math.hypot(norm, 1.0) if isinstance(norm, int | float) else MAX_RADIUS
         one = {
             "name": self._learner,
@@ -142,43 +142,43 @@ class DomainAdapter(HybridClassifier, Adapter):
     """A classifier for a target domain with few private people, helped by a public sample of a source domain.
 
     ``fit`` runs NCnvxAdap (Bassily, Cortes, Mao & Mohri, 2024, Algorithm 2) in the embedded deployment: the people of X
-    are the curator's, and the private target; ``public`` is the source, open to everybody. It learns a half-space and
-    at once how much each record of both samples should weigh, with noise for the private ones. What comes out is tested
-    by the people of ``population``, each by one randomized answer.
+    are the curator's and form the private target; ``public`` is the source, which everybody may see. It learns jointly
+    a half-space and the weight of each record of both samples, with noise for the private ones. The people of
+    ``population`` test the result, each with one randomized answer.
 
     Args:
-        epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
-            neighbours replace one record, the numbers of people are public. Each fit spends this anew. delta is by
-            default the power of ten that is at most 1/(10 n), for n people of the curator's.
-        agent_epsilon: Of each person of the population: epsilon-local differential privacy of their answer.
-        bounds: ``"public"``: the least and the greatest value of each column in the public sample, and features
-            whitened by its moments while learning (``docs/adaptation.md``); nothing is taken from anybody private.
-            Otherwise as of :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains, and features
-            scaled to [-1/2, 1/2]. Values beyond are clipped; where values of the *public* sample are, a
-            ``PublicClippingWarning`` says so.
-        schema: As of :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains: then it has the bounds,
-            and ``bounds="public"`` asks for whitening alone.
-        settings: The learner's, by their names in a scenario (``docs/adaptation.md``). Among them are ``private``
-            (``"target"``, or ``"source"``: X is the source, ``public`` the target, the paper's Section 7; then a
-            population of the target must be given), ``alpha`` (.5; in (0, 1): what the source weighs beside the
-            target, before weights are learned), ``iterations`` (500), ``radius`` (the greatest length of the weights,
-            of scaled features and a constant; 64, or 512 over ``norm`` if that is less) and ``norm`` (longer vectors of
-            the scaled features are shortened to it while learning; 1 where they are whitened, within which three
-            quarters of the public sample are, else half the square root of their number). ``start`` is ``public``:
-            learning begins at the fit of the public sample, and noise alone raises the loss there by a quarter at
-            most. ``output`` is ``average``: all iterates cost the same, and it varies less than a random one.
-        grid: Public values to try, by the learner's setting (``alpha``, ``kappa_1``, ``radius``, ...): the best of
-            several runs on part of X, by a private score on the rest, all within epsilon and delta
-            (``docs/hyperparameters.md``). Which setting was best is not told. None: one run with the settings given.
-        random_state, lifetime: As of :class:`~tandem.estimators.transfer.TransferClassifier`.
-        options: ``classes``, ``population_fraction`` (.3) and ``id_column``, as of
-            :class:`~tandem.estimators.transfer.TransferClassifier`; ``choice``: of the search of a grid, ``law`` of the
-            number of runs, share for ``validation``, ``cut`` of losses.
+        epsilon, delta: For each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
+            neighbours replace one record, the numbers of people are public. Each fit spends this anew. The default
+            delta is the largest power of ten that is at most 1/(10 n), for n people of the curator's.
+        agent_epsilon: For each person of the population: epsilon-local differential privacy of their answer.
+        bounds: ``"public"``: the minimum and maximum of each column in the public sample, and features whitened by its
+            moments while learning (``docs/adaptation.md``); no private record is used for that. Otherwise as for
+            :class:`~tandem.estimators.transfer.TransferClassifier`, for both domains, with features scaled to
+            [-1/2, 1/2]. Values beyond the bounds are clipped; if that concerns values of the *public* sample, there is
+            a ``PublicClippingWarning``.
+        schema: As for :class:`~tandem.estimators.transfer.TransferClassifier`, for both domains: then it has the
+            bounds, and ``bounds="public"`` only requests whitening.
+        settings: The learner's settings, by their names in a scenario (``docs/adaptation.md``). Among them are
+            ``private`` (``"target"``, or ``"source"``: X is the source, ``public`` the target, the paper's Section 7;
+            then a population of the target must be given), ``alpha`` (.5; in (0, 1): the weight of the source relative
+            to the target, before weights are learned), ``iterations`` (500), ``radius`` (the maximum length of the
+            weights, for scaled features and a constant; 64, or 512 over ``norm`` if that is less) and ``norm`` (longer
+            vectors of scaled features are shortened to it while learning; 1 if they are whitened, which holds for three
+            quarters of the public sample, else half the square root of their number). ``start`` is ``public``:
+            learning begins at the fit of the public sample, where noise alone raises the loss by at most a quarter.
+            ``output`` is ``average``: all iterates cost the same, and the average varies less than a random one.
+        grid: Public values to try, by the learner's setting (``alpha``, ``kappa_1``, ``radius``, ...): selects the best
+            of several runs on part of X, by a private score on the rest, all within epsilon and delta
+            (``docs/hyperparameters.md``). The selected setting is not released. None: one run with the settings given.
+        random_state, lifetime: As for :class:`~tandem.estimators.transfer.TransferClassifier`.
+        options: ``classes``, ``population_fraction`` (.3) and ``id_column``, as for
+            :class:`~tandem.estimators.transfer.TransferClassifier`; ``choice``: for the grid search, the ``law`` of the
+            number of runs, the share for ``validation``, the ``cut`` of losses.
 
     Attributes:
         public_clipped_: Share of the public sample's values beyond their bounds, by column; columns without any are
             left out.
-        classes_, hypothesis_, estimate_, guarantee_, result_, n_features_in_, feature_names_in_: As of
+        classes_, hypothesis_, estimate_, guarantee_, result_, n_features_in_, feature_names_in_: As for
             :class:`~tandem.estimators.transfer.TransferClassifier`, whose errors ``fit`` raises.
     """
 
@@ -196,20 +196,20 @@ class DomainAdapterRegressor(BoundedRegressor, Adapter):
     in [0, 1] by the public bounds of the response, rounded to a bit by chance and randomized.
 
     Args:
-        epsilon, delta, agent_epsilon, bounds, schema, settings, grid, random_state, lifetime: As of
+        epsilon, delta, agent_epsilon, bounds, schema, settings, grid, random_state, lifetime: As for
             :class:`~tandem.estimators.adaptation.DomainAdapter`. If not given, ``radius`` is 1, ``output`` is
-            ``suffix``, and ``residual_clip`` is ``public``: noise is calibrated to residuals as the public sample's fit
-            has them.
-        options: As there, without classes, and ``response_bounds``: *public* bounds (low, high) of what is predicted,
-            or ``"public"``: the least and the greatest response of the public sample. Responses beyond are clipped to
-            them, in learning and in the agents' answers, so that ``estimate_`` is the error for clipped responses.
+            ``suffix``, and ``residual_clip`` is ``public``: noise is calibrated to the size of residuals of the public
+            sample's fit.
+        options: As there, without classes, and ``response_bounds``: *public* bounds (low, high) of the response, or
+            ``"public"``: the minimum and maximum response of the public sample. Responses beyond them are clipped, in
+            learning and in the agents' answers, so ``estimate_`` is the error for clipped responses.
 
     Attributes:
-        estimate_: The mean squared error on the population, in the square of the response's units, with an interval; of
-            responses clipped to ``response_bounds``.
-        public_clipped_: As of :class:`~tandem.estimators.adaptation.DomainAdapter`; the response's share is under
+        estimate_: The mean squared error on the population, in the square of the response's units, with an interval,
+            for responses clipped to ``response_bounds``.
+        public_clipped_: As for :class:`~tandem.estimators.adaptation.DomainAdapter`; the response's share is under
             ``"response"``.
-        hypothesis_, guarantee_, result_, n_features_in_, feature_names_in_: As of
+        hypothesis_, guarantee_, result_, n_features_in_, feature_names_in_: As for
             :class:`~tandem.estimators.transfer.TransferClassifier`, whose errors ``fit`` raises.
     """
 

@@ -1,4 +1,4 @@
-"""What all estimators share: how people are read, how a fit is charged and run, and what it promises to whom."""
+"""The common base of all estimators: reading people, charging and running a fit, and its privacy guarantee."""
 
 import math
 from abc import ABC, abstractmethod
@@ -55,9 +55,9 @@ FitPeople = tuple[polars.DataFrame, AnyArray]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Sides:
-    """Who gives the curator a record and who answers on their own; and whether chance decided that.
+    """The people who give the curator a record and those who answer as agents; and whether chance decided that.
 
-    ``given`` are the same people as they were handed over; it is empty for a simulation, which charges nobody.
+    ``given`` are the same people in the form in which they were given; empty for a simulation, which charges no one.
     """
 
     curator: polars.DataFrame
@@ -69,12 +69,12 @@ class Sides:
 class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """The base of all estimators; not one itself."""
 
-    _numeric: ClassVar[bool] = False  # whether what is predicted is a number
+    _numeric: ClassVar[bool] = False  # whether the response is a number
     _shortens: ClassVar[bool] = True
     """Whether a norm shortens everybody's features, to learn from, to test on and to predict for."""
-    _known_options: ClassVar[Mapping[str, Any]]  # what ``options`` may hold, with the value where it does not
+    _known_options: ClassVar[Mapping[str, Any]]  # the keys that ``options`` may have, with their default values
 
-    _range: tuple[float, float]  # public bounds of what is predicted, where it is a number
+    _range: tuple[float, float]  # public bounds of the response, if it is a number
     _output: Literal["default", "pandas", "polars"] = "default"
     hypothesis_: Hypothesis
     guarantee_: Guarantee
@@ -102,7 +102,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.options = options
 
     def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
-        """Have predictions come as series and tables of pandas, with the index of their rows, or of polars.
+        """Return predictions as series and tables of pandas, with the index of their rows, or of polars, from now on.
 
         "default": as arrays; None changes nothing. BadFit for anything else.
         """
@@ -116,7 +116,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return made.set_output(transform=self._output)
 
     def _given(self, X: Any, y: Any, *, reset: bool) -> FitPeople:
-        """Read people and what is to be predicted of them: y an array, or the name of a column of X."""
+        """Read people and their classes or responses: y is an array, or the name of a column of X."""
         id_column = self._value("id_column")
         with refusing():
             if id_column is not None and not is_file(X) and id_column not in getattr(X, "columns", ()):
@@ -184,21 +184,21 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @abstractmethod
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
-        """Read the curator's people, and settle how what is to be predicted travels; return them as parties do."""
+        """Read the curator's people, and fix how classes or responses are encoded; return them as parties read them."""
 
     @abstractmethod
     def _marked(self, given: FitPeople) -> polars.DataFrame:
-        """Return people, with what is to be predicted of them, as the parties read them."""
+        """Return people, with their classes or responses, as the parties read them."""
 
     def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
         return self._marked(self._given(*frames.labelled(others, y, name), reset=False))
 
     @abstractmethod
     def _described(self, file: str) -> TableSource:
-        """Return the description of a file of people with what is to be predicted of them."""
+        """Return the description of a file of people with their classes or responses."""
 
     def _value(self, name: str) -> Any:
-        """Return a parameter, or an option, which is checked to be one that there is."""
+        """Return a parameter, or an option; BadFit for unknown options."""
         if name not in self._known_options:
             return getattr(self, name)
         given = dict(self.options or {})
@@ -208,7 +208,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return {**self._known_options, **given}[name]
 
     def _number(self, name: str) -> float:
-        """Return a parameter or option that must be a number; its range is the scenario's to check."""
+        """Return a parameter or option that must be a number; its range is checked with the scenario."""
         value = self._value(name)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
             raise BadFit(f"{name} must be a finite number, found {value!r}")
@@ -218,9 +218,9 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return usual_delta(people) if self.delta is None else self._number("delta")
 
     def _begun(self, further: Mapping[str, Any]) -> int | None:
-        """Return the seed of a fit, after its numbers were seen to be numbers: all that are none, in one message.
+        """Return the seed of a fit, after checking all numeric parameters; one message names all that are no numbers.
 
-        Further arguments of ``fit`` are refused, weights of people with the reason.
+        Further arguments of ``fit`` are refused; for weights of people the message has the reason.
         """
         if "sample_weight" in further:
             raise BadFit(
@@ -269,7 +269,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         }
 
     def _sides(self, people: polars.DataFrame, seed: int | None, X: Any, y: Any, population: Any) -> Sides:
-        """Return who is the curator's and who answers as an agent: by chance, whatever their records are, if not told.
+        """Return the curator's people and the agents; without a population, split X at random, whatever the records.
 
         ``people`` are those of X; X, y and population are as given to ``fit``.
         """
@@ -293,7 +293,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         source = RandomSource.secure() if seed is None else RandomSource.seeded(seed, "parts")
         order = np.random.default_rng(source.words(4)).permutation(len(people))
         curator, agents = np.sort(order[first:]), np.sort(order[:first])
-        if seed is None:  # the whole file is on neither side, so that its rows tell who is where
+        if seed is None:  # neither side has the whole file, so people are identified by its rows
             whole = replace(given["source"], files=(), apart=True)
             given = {
                 "source": replace(whole, frame=whole.frame[curator]),
@@ -316,7 +316,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     ) -> None:
         chosen = settled(tree, self.n_features_in_)
         tables = {SOURCE: sides.curator, TARGET: sides.population}
-        if others is None:  # else a PublicClippingWarning tells it of the public sample, which costs nobody anything
+        if others is None:  # else a PublicClippingWarning covers the public sample, which costs no privacy
             both = {"curator": sides.curator, "population": sides.population}
             warn_of_clipping(both, self._schema, self._range if self._numeric else None)
             warn_of_constants(both, self._schema)
@@ -356,7 +356,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.result_ = result
         self._scenario, self._finished = public(chosen), finished
         self._released()
-        labels = [str(label) for label in getattr(self, "classes_", ())]  # those of this fit
+        labels = [str(label) for label in getattr(self, "classes_", ())]  # the classes of this fit
         self.verdict_ = verdict(chosen, result, (labels[0], labels[1]) if len(labels) == 2 else None)
 
     def _released(self) -> None: ...
@@ -387,7 +387,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return Path(folder)
 
     def to_model(self) -> Model:
-        """Return what the last fit released, by the names and units of the columns, for :func:`tandem.export`."""
+        """Return the model of the last fit, with the names and units of the columns, for :func:`tandem.export`."""
         check_is_fitted(self, "hypothesis_")
         return released(parse(self._scenario), self.result_)
 
@@ -395,14 +395,14 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def coef_(self) -> Floats:
         """The weights of a half-space or a regression, shape (1, d): in each column's own unit, within its bounds.
 
-        A category has one for each of its values, in the order of ``to_model().table.features``. Rows that a norm
-        shortens have other ones. AttributeError where the released hypothesis is of another kind.
+        A category has one weight for each of its values, in the order of ``to_model().table.features``. The weights do
+        not apply to rows that a norm shortens. AttributeError if the released hypothesis is of another kind.
         """
         return np.array([[term.effect for term in self._linear().terms]])
 
     @property
     def intercept_(self) -> Floats:
-        """What is added to these weights, shape (1,)."""
+        """The intercept for these weights, shape (1,)."""
         return np.array([self._linear().intercept])
 
     def _linear(self) -> Sum:

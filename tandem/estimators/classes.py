@@ -1,4 +1,4 @@
-"""The public classes of a classifier, two or several, and what classifiers share."""
+"""The public classes of a classifier, two or several, and the common base of classifiers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +28,9 @@ _DECLARE = "declare others: options={'classes': [...]}"
 class ClassNames:
     """Two classes: ``names``, shape (2,), the negative one first.
 
-    ``negative`` and ``positive`` are the canonical texts that mean each (:mod:`common.data.spelling`). In their
-    place numbers ``above`` one mean the positive class, all others the negative.
-    ``of_schema``: a schema's label declares them. ``label`` says how they travel to the parties.
+    ``negative`` and ``positive`` are the canonical texts that mean each (:mod:`common.data.spelling`). Alternatively,
+    numbers above the threshold ``above`` mean the positive class, all others the negative.
+    ``of_schema``: a schema's label declares them. ``label`` is their encoding for the parties.
     """
 
     names: AnyArray
@@ -43,7 +43,7 @@ class ClassNames:
     def marked(self, given: FitPeople) -> polars.DataFrame:
         """Return people with their classes as the parties read them.
 
-        BadFit says how many have none of the two, never what they have.
+        BadFit if some have neither class; it states how many, never their values.
         """
         frame, target = given
         if LABEL in frame.columns:
@@ -67,7 +67,7 @@ class ClassNames:
 
     @property
     def texts(self) -> tuple[Sequence[str], ...]:
-        """The canonical texts that mean each class; none of a class that numbers mean."""
+        """The canonical texts that mean each class; empty for classes that are given by numbers."""
         return self.negative, self.positive
 
 
@@ -79,7 +79,7 @@ class SeveralNames:
     texts: tuple[tuple[str, ...], ...]
 
     def marked(self, given: FitPeople) -> polars.DataFrame:
-        """Return people with their classes as the parties read them; BadFit as of :meth:`ClassNames.marked`."""
+        """Return people with their classes as the parties read them; BadFit as for :meth:`ClassNames.marked`."""
         frame, target = given
         taken = {LABEL, CLASS} & set(frame.columns)
         if taken:
@@ -92,7 +92,7 @@ class SeveralNames:
                 f"{strange} of {len(marks)} people have none of the {len(self.names)} classes: leave them out, or "
                 f"{_DECLARE}"
             )
-        # The label that a table must have says nothing here.
+        # A table must have a label; here it is not used.
         return frame.with_columns(polars.Series(CLASS, marks, polars.String), polars.lit("positive").alias(LABEL))
 
     @property
@@ -110,11 +110,11 @@ _SEVERAL = (
 def public_classes(
     target: AnyArray, classes: Any, label: Label | None, layout: Layout, most: int = 2
 ) -> ClassNames | SeveralNames:
-    """Return the classes as declared; where nothing declares them, the values that ``target`` has, shape (n,).
+    """Return the declared classes; if none are declared, the values that occur in ``target``, shape (n,).
 
-    ``classes`` are two names, the second of the positive class, or up to ``most``; ``label`` says which values mean
-    which of two, and then ``classes`` are names for them. scikit-learn's ValueError if the target is not about classes
-    at all, BadFit if there are not so many.
+    ``classes`` are two names, the second for the positive class, or up to ``most``; if ``label`` states which values
+    mean which of two classes, ``classes`` are names for them. scikit-learn's ValueError if the target does not consist
+    of classes, BadFit if their number is not allowed.
     """
     names = None if classes is None else _declared(classes, 2 if label is not None else most)
     if label is not None and label.above is not None:
@@ -154,7 +154,7 @@ def _found(target: AnyArray, most: int) -> AnyArray:
         raise BadFit("y has missing values: leave these people out")
     values = np.array(target.tolist()) if target.dtype == object else target
     check_classification_targets(values)
-    # Of the spellings of one value, the first in order is its name.
+    # If a value has several spellings, the first in order is its name.
     first = {canonical_text(value): value for value in reversed(np.unique(values).tolist())}
     found = np.array(list(reversed(first.values())), dtype=values.dtype)
     if len(found) == 1:
@@ -183,7 +183,7 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
 
     def predict(self, X: Any) -> Any:
         """Return the class of each of n people, shape (n,)."""
-        records = self._encoded(X)  # which refuses an estimator that was not fitted
+        records = self._encoded(X)  # raises if the estimator was not fitted
         if isinstance(self.hypothesis_, Argmax):
             found = self.hypothesis_.classes(records)
         else:
@@ -191,25 +191,25 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         return as_output(self._output, X, self.classes_[found])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of n people whose class ``y``, shape (n,), is predicted, in any type and spelling.
+        """Return the accuracy on n people with the classes ``y``, shape (n,), in any type and spelling.
 
-        A value that means no class counts as a mistake. BadFit if one is missing.
+        A value that means no class counts as a mistake. BadFit if a value is missing.
         """
         found = np.asarray(self.predict(X))
         texts = canonical_texts(column_or_1d(known_target(y)), "y")
         if texts.null_count():
             raise BadFit("y has missing values: leave these people out")
         names = [(canonical_text(name),) for name in self.classes_]
-        by_class = (matching(names), self._classes.texts, names)  # where they differ the last counts
+        by_class = (matching(names), self._classes.texts, names)  # if they differ, the last one counts
         meaning = {text: at for classes in by_class for at, means in enumerate(classes) for text in means}
         known, predicted = ([meaning.get(text, -1) for text in column] for column in (texts, canonical_texts(found)))
         return float(accuracy_score(known, predicted, sample_weight=sample_weight))
 
     def decision_function(self, X: Any) -> Any:
-        """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class.
+        """Return the score of each person for ``classes_[1]``, shape (n,); above 0 means that class.
 
-        Where the answer is a constant, people are ordered by the calibrated probability, if there is one. Of C classes,
-        more than two, the scores of each, shape (n, C).
+        If the answer is a constant, people are ordered by the calibrated probability, if there is one. For C > 2
+        classes, return the scores of each class, shape (n, C).
         """
         records = self._encoded(X)
         if isinstance(self.hypothesis_, Argmax):
@@ -220,8 +220,8 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
     def predict_proba(self) -> Callable[[Any], Any]:
         """Return the probabilities of the C classes of each of n people, shape (n, C), in the order of ``classes_``.
 
-        They are those of a logistic curve of the model's score that was fitted to the agents' answers. Where no agents
-        calibrated a score there is no such method.
+        They come from a logistic curve of the model's score that was fitted to the agents' answers. If no agents
+        calibrated a score, there is no such method.
         """
         if self.to_model().calibrated is None:
             raise AttributeError(

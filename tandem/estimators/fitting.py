@@ -40,15 +40,15 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _
 
 
 class CannotHelpWarning(UserWarning):
-    """So few people cannot add anything: agents cannot judge, or the model or its probabilities may be noise alone."""
+    """Too few people to add anything: agents cannot judge, or the model or its probabilities may be noise alone."""
 
 
 class PrivateClippingWarning(CannotHelpWarning):
-    """Most values of a column are beyond its public bounds: for the keeper of the records alone."""
+    """Most values of a column are beyond its public bounds; only the holder of the records may see this."""
 
 
 class PrivateConstantWarning(CannotHelpWarning):
-    """A column has one value among the curator's people, and others in the population: for the keeper alone."""
+    """A column is constant among the curator's people, not in the population; for the holder of the records only."""
 
 
 MOST = 0.5
@@ -57,7 +57,7 @@ MOST = 0.5
 
 @dataclass(frozen=True)
 class Choice:
-    """What a fit runs; ``portfolio`` has settings that are not its usual ones, None: all are."""
+    """The protocol and settings of a fit; ``portfolio`` has settings that differ from the defaults, None: none does."""
 
     protocol: str
     rounds: int
@@ -72,21 +72,21 @@ UNDECIDED = Choice(ONCE, 1, _LEARNT["kappa"], _LEARNT["eta"], _LEARNT["alpha"])
 
 
 def advised(tree: Mapping[str, Any], *, response: bool = False) -> Advice:
-    """Return what fits the numbers of a scenario; which protocol it names is no matter."""
+    """Return the advice for the numbers of a scenario; the protocol that the scenario names has no effect."""
     with refusing():
         scenario = parse({**tree, "protocol": ONCE, "portfolio": None})
         found = advice(scenario, int(scenario.curator.n), int(scenario.agents.count), response=response)
-    assert found is not None  # noqa: S101 - a classifier's mistakes can be judged
+    assert found is not None  # noqa: S101 - a classifier's mistakes can always be judged
     return found
 
 
 def chosen(
     protocol: str, mode: str, given: Mapping[str, float | None], found: Advice, *, counted: bool = True
 ) -> Choice:
-    """Return what a fit runs: what is given, the protocol's defaults for the rest; BadFit if these do not go together.
+    """Return the protocol and settings of a fit: those given, else the protocol's defaults; BadFit if inconsistent.
 
-    ``given`` are ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None; ``found`` is what fits;
-    ``counted``: the learner's plan leaves a part of the budget to the count without which nobody can teach.
+    ``given`` are ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None; ``found`` is the advice;
+    ``counted``: the learner's plan leaves a part of the budget for the count that teaching by agents requires.
     """
     if protocol not in (FIT, *DEFAULTS):
         raise BadFit(f"protocol must be {', '.join((FIT, *DEFAULTS))}, found {protocol!r}")
@@ -105,11 +105,11 @@ def chosen(
 def warn_of_clipping(
     sides: Mapping[str, polars.DataFrame], schema: Schema, response: tuple[float, float] | None = None
 ) -> None:
-    """Say, before anything is spent, of which columns the public bounds clip :data:`MOST` of the values or more.
+    """Warn, before anything is spent, about columns of which the public bounds clip :data:`MOST` of the values or more.
 
-    The shares are computed from people's records without any noise. The warning is for their keeper alone, in the
-    process that has them, and no file or message of a run holds it. ``sides`` are people by the side's name in a
-    sentence; ``response`` are the bounds of what is predicted, if it is a number.
+    The shares are computed from people's records without any noise. So the warning is only for the holder of the
+    records, in the process that has them, and no file or message of a run contains it. ``sides`` are people by the
+    side's name in a sentence; ``response`` are the bounds of the response, if it is a number.
     """
     bounds: dict[str, tuple[float, float]] = {} if response is None else {RESPONSE: response}
     for feature in schema.features:
@@ -137,11 +137,11 @@ def warn_of_clipping(
 
 
 def warn_of_constants(sides: Mapping[str, polars.DataFrame], schema: Schema) -> None:
-    """Say, before anything is spent, which columns all of the curator's people have alike and the population has not.
+    """Warn, before anything is spent, about columns that are constant for the curator's people, not in the population.
 
-    Of such a column nothing is learned: its weight, a small one, is noise, which moves the scores of all people who
-    have another value. As with :func:`warn_of_clipping` the warning is for the keeper of the records alone. ``sides``
-    are the curator's people, then the population if that is another one.
+    Nothing is learned about such a column: its weight, a small one, is noise, which changes the scores of all people
+    with another value. As for :func:`warn_of_clipping`, the warning is only for the holder of the records. ``sides``
+    are the curator's people, then the population if that is a separate one.
     """
     curators, *others = sides.values()
     columns = dict.fromkeys(feature.column for feature in schema.features)
@@ -161,26 +161,26 @@ def warn_of_constants(sides: Mapping[str, polars.DataFrame], schema: Schema) -> 
 
 
 DIAMETER = 30.0
-RECORDS_A_WEIGHT = 2  # records, or draws, that a teacher is to have for each weight of a half-space
-POINTS_A_WEIGHT = 4  # labelled points that a student has at least for each weight of a half-space, if there are so many
-_TRIAL = 200  # records of nobody on which a student is tried
+RECORDS_A_WEIGHT = 2  # records, or draws, that a teacher should have for each weight of a half-space
+POINTS_A_WEIGHT = 4  # least labelled points of a student for each weight of a half-space, if there are so many
+_TRIAL = 200  # artificial records on which a student is tried
 
 
 def named(learner: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a learner that was given by its name alone, or by a mapping."""
+    """Return the settings of a learner that was given by its name only, or as a mapping."""
     return {"name": learner} if isinstance(learner, str) else plain(dict(learner))
 
 
 def learner_settings(
     given: dict[str, Any], people: int, public: int, rounds: int, diameter: float = DIAMETER
 ) -> dict[str, Any]:
-    """Return a learner's settings; what is not given follows from its name and from public numbers alone.
+    """Return a learner's settings; those not given follow from its name and from public numbers alone.
 
-    ``full-batch`` and the ``discriminant`` take the least noise that the budget allows. ``sgd`` takes 1,000 steps a
+    ``full-batch`` and the ``discriminant`` take the least noise that the budget allows. ``sgd`` takes 1,000 steps per
     person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and half-spaces whose weights, with
     the intercept, have length at most ``diameter``/2. ``model-agnostic`` labels all ``public`` points by the noisy
-    votes of as many logistic regressions as the noise wants: taught by everybody in a single round, by a tenth as many
-    draws in each of several rounds. (How many points are labelled, :func:`suffice` says.)
+    votes of as many logistic regressions as the noise requires: trained on all people in a single round, or on a tenth
+    as many draws in each of several rounds. (:func:`suffice` returns how many points are labelled.)
     """
     if given.get("name") in ("full-batch", "discriminant"):
         return {"mu": "plan", **given}
@@ -197,30 +197,30 @@ def learner_settings(
 
 
 class FewForTeachersWarning(UserWarning):
-    """Teachers have fewer records than a half-space has weights: their votes say little."""
+    """Teachers have fewer records than a half-space has weights, so their votes carry little information."""
 
 
 def leaves_votes_open(given: Mapping[str, Any]) -> bool:
-    """Tell whether it is model-agnostic, and neither teachers, nor their draws, nor questions are given."""
+    """Return whether the learner is model-agnostic, without given teachers, draws or queries."""
     return given.get("name") == "model-agnostic" and not {"queries", "chunks", "draws", "aggregation"} & set(given)
 
 
 def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, float]:
-    """Return how many points are labelled, so that each teacher has records enough, and how many it then has.
+    """Return how many points to label so that each teacher has enough records, and how many records it then has.
 
     The noise of GNMax grows with the square root of the number of answers, and the number of teachers with the noise.
-    So a quarter of the points means half of the teachers, with twice the records each. ``queries`` are public points,
-    ``single`` the teachers that one answer takes, ``taught`` the records, or draws, that teach, and ``weights`` those
-    of a half-space, d + 1.
+    So a quarter of the points needs half of the teachers, with twice the records each. ``queries`` are public points,
+    ``single`` the teachers that one answer needs, ``taught`` the records, or draws, for teaching, and ``weights`` the
+    number of weights of a half-space, d + 1.
     """
     enough = (taught / (single * RECORDS_A_WEIGHT * weights)) ** 2
     fewer = min(queries, max(POINTS_A_WEIGHT * weights, math.floor(enough)))
-    fewer = max(1, min(fewer, math.floor(0.9 * (taught / single) ** 2)))  # a teacher has one record at least
+    fewer = max(1, min(fewer, math.floor(0.9 * (taught / single) ** 2)))  # a teacher has at least one record
     return fewer, taught / (single * math.sqrt(fewer))
 
 
 def check_model(learner: Learner, dimension: int) -> None:
-    """Refuse a student whose model real people's agents would not read: they accept no graphs."""
+    """Refuse a student whose model real people's agents do not accept: a graph."""
     if not isinstance(learner, ModelAgnostic):
         return
     source = RandomSource.seeded(0, "trial")
@@ -235,7 +235,7 @@ def check_model(learner: Learner, dimension: int) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a setting as a scenario has it: classifiers by their names and the parameters that differ from default."""
+    """Return a setting in a scenario's form: classifiers as their names and the parameters that are not default."""
     if isinstance(value, BaseEstimator):
         defaults = inspect.signature(type(value)).parameters
         given = value.get_params(deep=False).items()
@@ -252,7 +252,7 @@ SOURCE, TARGET, PUBLIC = "source.parquet", "target.parquet", "public.parquet"
 """Files of the curator's people, of the population's, and of those whose records are public."""
 _WHOSE = {SOURCE: "the curator's people", TARGET: "the population", PUBLIC: "the public sample"}
 
-_MEMORY = Path("/dev/shm")  # noqa: S108  # the folder made in it is the owner's alone
+_MEMORY = Path("/dev/shm")  # noqa: S108  # the folder made in it is private to its owner
 _ROOM = 64 << 20  # bytes that the parties' states may need beside the records
 
 log = logging.getLogger("tandem")
@@ -260,7 +260,7 @@ log = logging.getLogger("tandem")
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Translate what the project refuses into :class:`BadFit`, which is a ValueError."""
+    """Translate the project's errors about input into :class:`BadFit`, which is a ValueError."""
     try:
         yield
     except BadFit:
@@ -273,9 +273,9 @@ def refusing() -> Iterator[None]:
 
 
 def settled(tree: Mapping[str, Any], features: int) -> ResolvedScenario:
-    """Return the resolved scenario for so many columns, after everything that can be checked without a record.
+    """Return the resolved scenario for so many columns, after all checks that need no record.
 
-    BadFit says that a value is wrong, the learner guarantees nothing, or no noise fits the budget.
+    BadFit if a value is wrong, the learner guarantees nothing, or no noise fits the budget.
     """
     with refusing():
         n = int(parse(dict(tree)).curator.n)
@@ -296,10 +296,10 @@ def run(
     seed: int | None,
     given: Mapping[Side, GivenPeople] = MappingProxyType({}),
 ) -> RunOutput:
-    """Carry out a settled scenario on the tables that it names, by file name.
+    """Run a resolved scenario on the tables that it names, given by file name.
 
-    ``given`` are the people of each side as they were handed over, by which they are recognised in other runs. BadFit
-    says that a record is not acceptable: found before any operation; FitFailed that the run ended without an answer.
+    ``given`` are the people of each side in the form in which they were given, by which other runs recognise them.
+    BadFit if a record is not acceptable, found before any operation; FitFailed if the run ended without an answer.
     """
     size = sum(int(frame.estimated_size()) for frame in tables.values())
     with tempfile.TemporaryDirectory(prefix="tandem-fit-", dir=_place(size)) as folder:

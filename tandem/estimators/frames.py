@@ -1,7 +1,7 @@
-"""Whatever people's records come in (arrays, frames, files) becomes one kind of frame, row by row.
+"""Convert people's records in any form (arrays, frames, files) into one kind of frame, row by row.
 
-What is publicly known of the columns is a schema; bounds are never taken from private data. BadFit says what is wrong
-with a parameter or with data, BadData that a file cannot be read or that a column holds what has no text.
+A schema states what is publicly known about the columns; bounds are never taken from private data. BadFit if a
+parameter or data are wrong, BadData if a file cannot be read or a column holds values without a text form.
 """
 
 import math
@@ -25,9 +25,9 @@ from common.lifetime.recognition import rows_of_data
 
 
 def handed_over(data: Any, label: str | None, id_column: str | None, layout: Layout) -> GivenPeople:
-    """Return people as they were handed over, all columns but the label: by these they are recognised in other runs.
+    """Return people as they were given, all columns except the label, by which other runs recognise them.
 
-    ``label`` is the label's column, None if it is none of the data's; ``id_column`` says who is who, None if there is
+    ``label`` is the label's column, None if it is not in the data; ``id_column`` identifies people, None if there is
     none.
     """
     frame, named = rows_of_data(data, label, layout)
@@ -37,7 +37,7 @@ def handed_over(data: Any, label: str | None, id_column: str | None, layout: Lay
 
 
 def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[str, Any]:
-    """Return the named columns of a file, a frame, or an array or list whose columns are just these in this order."""
+    """Return the named columns of a file, a frame, or an array or list with exactly these columns in this order."""
     check_collected(data)
     if is_file(data):
         parts = [piece.frame for piece in pieces(Path(data), layout, frozenset(columns))]
@@ -61,16 +61,16 @@ def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[st
 
 
 def check_collected(X: Any) -> None:
-    """Refuse a query of polars that was not run: its people are not there yet."""
+    """Refuse a lazy frame of polars, whose query has not been run."""
     if isinstance(X, polars.LazyFrame):
         raise BadFit("found a polars LazyFrame, which holds no rows yet: collect it first, with .collect()")
 
 
 def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
-    """Return other people and their own labels: the curator's people's labels ``y`` say nothing of them.
+    """Return other people and their own labels; the array ``y`` has labels of the curator's people only.
 
-    ``others`` are (X, y), or X alone where ``y`` is the name of a column, or None, as the schema names it; ``name`` is
-    that of the parameter.
+    ``others`` are (X, y), or X alone if ``y`` is the name of a column, or None and the schema names the label; ``name``
+    is that of the parameter.
     """
     if isinstance(others, tuple):
         if len(others) != 2:
@@ -85,10 +85,10 @@ def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
 
 
 def doubles(X: Any) -> Any:
-    """Return people without a schema as doubles, NaN where a value is missing: each field by what it holds alone.
+    """Return people without a schema as doubles, NaN for a missing value; each field is converted by itself.
 
-    A frame of polars keeps its columns' names, all else is an array; ``X`` itself where it is neither frame, array nor
-    list, or is an array of what has no text, all of which scikit-learn refuses in its own words.
+    A frame of polars keeps its columns' names, all else becomes an array. If ``X`` is no frame, array or list, or an
+    array of values without a text form, return ``X`` itself, which scikit-learn refuses with its own message.
     """
     check_collected(X)
     if is_frame(X):
@@ -113,7 +113,7 @@ def doubles(X: Any) -> Any:
 
 
 def numbers(column: Any, name: str, what: str = "X") -> Floats:
-    """Return a column as doubles, NaN where a value is missing; booleans are 1 and 0. ``what`` is the parameter."""
+    """Return a column as doubles, NaN for a missing value; booleans are 1 and 0. ``what`` names the parameter."""
     kind = getattr(column, "dtype", None)
     if isinstance(kind, np.dtype) and kind.kind in "biuf":
         return np.asarray(column, dtype=np.float64)
@@ -128,7 +128,7 @@ def numbers(column: Any, name: str, what: str = "X") -> Floats:
 
 
 def as_output(kind: str, X: Any, values: AnyArray, columns: Iterable[Any] = ()) -> Any:
-    """Return what is predicted of X as ``set_output`` has it; ``columns`` are those of a table, shape (n, C)."""
+    """Return predictions for X in the form set by ``set_output``; ``columns`` are those of a table, shape (n, C)."""
     table = values.ndim > 1
     if kind == "polars":
         return polars.DataFrame(values, schema=list(map(str, columns))) if table else polars.Series(values)
@@ -141,7 +141,7 @@ def as_output(kind: str, X: Any, values: AnyArray, columns: Iterable[Any] = ()) 
 
 
 def known_target(y: Any) -> Any:
-    """Return what is to be predicted, of a type of pandas' own as an array of NumPy; nothing may be missing."""
+    """Return classes or responses, those of a pandas type as an array of NumPy; no value may be missing."""
     kind = getattr(y, "dtype", None)
     if y is None or (isinstance(kind, np.dtype) and kind.kind not in "OM"):
         return y
@@ -155,7 +155,7 @@ def known_target(y: Any) -> Any:
 
 
 def check_once(frame: Any, columns: Sequence[Any]) -> None:
-    """Refuse a frame that has one of the columns twice: which of them is meant is for its owner to say."""
+    """Refuse a frame that has one of the columns twice, since it is ambiguous which is meant."""
     names = list(frame.columns)
     twice = [name for name in columns if names.count(name) > 1]
     if twice:
@@ -163,7 +163,7 @@ def check_once(frame: Any, columns: Sequence[Any]) -> None:
 
 
 def _matrix(data: Any) -> AnyArray:
-    """Return an array; the fields of a list of rows stay what they are, where NumPy would give all of them one type."""
+    """Return an array; the fields of a list of rows keep their types, where NumPy would convert all to one type."""
     if not isinstance(data, list | tuple):
         return np.asarray(data)
     try:
@@ -174,20 +174,20 @@ def _matrix(data: Any) -> AnyArray:
         ) from None
 
 
-LABEL = "__label__"  # column in which the class of a person travels, where it has no name that is free
-CLASS = "__class__"  # the same where there are more than two
+LABEL = "__label__"  # column with a person's class for the parties, if it has no usable name of its own
+CLASS = "__class__"  # the same for more than two classes
 CLASSES = Label(column=LABEL, positive=("positive",), negative=("negative",))
 
 
 def public_schema(schema: Any) -> Schema:
-    """Return a schema that was given as a mapping or as the path of a YAML file."""
+    """Return a schema given as a mapping or as the path of a YAML file."""
     if isinstance(schema, Schema):
         return schema
     return read_schema(schema) if isinstance(schema, str | Path) else parse_schema(schema)
 
 
 def label_of(names: Iterable[Any], schema: Schema) -> Label:
-    """Return how two classes travel, the negative one first: under their own names, where these cannot be misread."""
+    """Return the encoding of two classes, the negative one first: under their own names if these are unambiguous."""
     column = "label" if schema.label is None else schema.label.column
     negative, positive = (str(name) for name in names)
     if not (canonical(negative) and canonical(positive)):
@@ -201,9 +201,9 @@ def label_of(names: Iterable[Any], schema: Schema) -> Label:
 
 
 def described(schema: Schema, file: str, *further: Number | Category, label: Label = CLASSES) -> TableSource:
-    """Return the description of a Parquet file with a schema's columns, a label, and further ones behind.
+    """Return the description of a Parquet file with a schema's columns, a label, and then further columns.
 
-    Its texts are canonical already, however the people's own wrote numbers.
+    Its texts are in canonical form already, however numbers were written in the original.
     """
     layout = schema.layout.model_copy(update={"decimal": ".", "thousands": None, "encoding": "utf-8"})
     return TableSource(
@@ -212,7 +212,7 @@ def described(schema: Schema, file: str, *further: Number | Category, label: Lab
 
 
 def numeric_schema(bounds: Any, columns: Sequence[str], norm: float | None) -> Schema:
-    """Return the schema of columns that all hold numbers; a missing one counts as the middle of its bounds.
+    """Return the schema of numeric columns; a missing value counts as the middle of its bounds.
 
     ``bounds`` are one pair (low, high) for all columns, a pair for each in order, or a mapping from each column's name.
     """
@@ -242,7 +242,7 @@ def _named(columns: Sequence[Any]) -> str:
     return shown if len(columns) <= _LISTED else f"{shown} and {len(columns) - _LISTED} more"
 
 
-_LISTED = 8  # columns that one message names
+_LISTED = 8  # most columns that one message names
 
 
 def _pairs(bounds: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
@@ -262,7 +262,7 @@ def _pairs(bounds: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
     return [bounded(pair, f"bounds of column {name!r}") for pair, name in zip(bounds, columns, strict=True)]
 
 
-RESPONSE = "__response__"  # column in which the number to predict travels to the parties
+RESPONSE = "__response__"  # column with the response for the parties
 FEW = 0.01
 """Share of values beyond the bounds up to which nothing is said, as tails may be cut off by intention; and share of the
 responses' variance that their clipping may cost.
@@ -270,11 +270,11 @@ responses' variance that their clipping may cost.
 
 
 class PublicClippingWarning(UserWarning):
-    """Values of the public sample are beyond the declared bounds, to which everybody's values are clipped."""
+    """Values of the public sample are beyond the declared bounds, to which all values are clipped."""
 
 
 def public_pairs(X: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
-    """Return a pair (low, high) for each column: the least and the greatest value of the public sample."""
+    """Return a pair (low, high) for each column: the minimum and maximum of the public sample."""
     if is_file(X):
         raise BadFit("records in a file need schema=, which says what its columns are; found none")
     if is_frame(X):
@@ -296,7 +296,7 @@ def public_pairs(X: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
 
 
 def widened(values: AnyArray) -> tuple[float, float]:
-    """Return the least and the greatest finite value, moved apart by their size, 1 at least, where they are equal."""
+    """Return the minimum and maximum of the finite values; if equal, widened by their size, but at least by 1."""
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     if low < high:
@@ -306,7 +306,7 @@ def widened(values: AnyArray) -> tuple[float, float]:
 
 
 def clipped_shares(public: polars.DataFrame, source: TableSource) -> dict[str, float]:
-    """Return the share of a public sample's values that are beyond their bounds, by column, where there are any.
+    """Return the share of a public sample's values that are beyond their bounds, by column, if there are any.
 
     The response is called ``response``.
     """
@@ -320,7 +320,7 @@ def clipped_shares(public: polars.DataFrame, source: TableSource) -> dict[str, f
 
 
 def share_beyond(values: polars.Series, low: float, high: float, layout: Layout) -> float:
-    """Return the share of a column's values that are beyond their bounds; one that is missing is not."""
+    """Return the share of a column's values that are beyond their bounds; missing values are not beyond them."""
     if values.dtype.is_numeric():
         numbers = values.to_numpy()
     else:
@@ -329,7 +329,7 @@ def share_beyond(values: polars.Series, low: float, high: float, layout: Layout)
 
 
 def response_cost(responses: AnyArray, low: float, high: float) -> float:
-    """Return the mean square of what clipping to [low, high] takes away, in shares of the responses' variance."""
+    """Return the mean squared change by clipping to [low, high], as a share of the responses' variance."""
     square = float(np.mean((responses - np.clip(responses, low, high)) ** 2))
     if square == 0.0:
         return 0.0
@@ -338,10 +338,10 @@ def response_cost(responses: AnyArray, low: float, high: float) -> float:
 
 
 def warning_text(shares: Mapping[str, float], cost: float) -> str | None:
-    """Return what to say, or None: of responses and of features of which more than :data:`FEW` is beyond the bounds.
+    """Return a warning about features and responses with a share above :data:`FEW` beyond the bounds, or None.
 
-    ``shares`` are those of :func:`clipped_shares`, ``cost`` that of :func:`response_cost`: responses are spoken of
-    where it is above :data:`FEW`, too.
+    ``shares`` are those of :func:`clipped_shares`, ``cost`` that of :func:`response_cost`; responses are also included
+    if the cost is above :data:`FEW`.
     """
     sentences = []
     if max(shares.get("response", 0.0), cost) > FEW:

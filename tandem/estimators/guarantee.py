@@ -1,4 +1,4 @@
-"""What the fits of an estimator may cost a person, in numbers and in words."""
+"""The privacy cost of an estimator's fits for a person, in numbers and in words."""
 
 import math
 
@@ -14,16 +14,16 @@ from tandem.runs import Drawing, of_epsilons
 
 
 class Spending(Value):
-    """What one fit may cost a person, by the part that the person plays in it.
+    """The privacy cost of one fit for a person, by the person's role in it.
 
     Attributes:
-        epsilon, delta: A person of the curator's sample: (epsilon, delta)-differential privacy of everything the
+        epsilon, delta: For a person of the curator's sample: (epsilon, delta)-differential privacy of everything the
             curator releases.
-        agent_epsilon: A person who answers on their own: epsilon-local differential privacy of the one answer (delta is
-            0).
-        protects: What of the record of a person of the curator's sample epsilon and delta protect.
+        agent_epsilon: For a person who answers as an agent: epsilon-local differential privacy of the one answer (delta
+            is 0).
+        protects: The part of a curator's person's record that epsilon and delta protect.
         people, agents: How many there are of each; public.
-        drawn: Whether chance decides who plays which part: no population was given.
+        drawn: Whether roles are random, because no population was given.
     """
 
     epsilon: float
@@ -36,19 +36,19 @@ class Spending(Value):
 
 
 class Guarantee(Value):
-    """The privacy of all fits of one estimator object; its text says it in full.
+    """The privacy guarantee of all fits of one estimator object; ``str`` of it states it in full.
 
-    Costs add up by basic composition: (sum of epsilon, sum of delta), rounded up, for somebody whose record is in every
+    Costs add up by basic composition: (sum of epsilon, sum of delta), rounded up, for a person whose record is in every
     fit. Other objects (clones, the candidates of a grid search, the folds of a cross-validation) that saw the same
-    people are counted by ``all_runs`` alone.
+    people are counted in ``all_runs`` only.
 
     Attributes:
-        fits: What each fit may cost, the first first. A fit that failed on the way counts.
-        simulated: Whether the randomness of some fit came from ``random_state``. Whoever knows or guesses that seed can
-            undo the noise: then nothing here is promised to real people.
-        assumptions: What some fit takes for public, and so does not protect.
-        all_runs: What all fits and runs of this user's have cost those of the last fit's people who have spent most, by
-            side, as far as the ledger of people has recognised them; empty where people are simulated.
+        fits: The cost of each fit, in order. A fit that failed after its start counts.
+        simulated: Whether the randomness of some fit came from ``random_state``. Anybody who knows or guesses that seed
+            can undo the noise, so then nothing here is guaranteed to real people.
+        assumptions: What some fit assumes to be public, and so does not protect.
+        all_runs: By side, what all fits and runs of this user have cost those people of the last fit who have spent
+            most, as far as the ledger of people has recognised them; empty if people are simulated.
     """
 
     fits: tuple[Spending, ...]
@@ -58,7 +58,7 @@ class Guarantee(Value):
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of a person of the curator's sample, over all fits."""
+        """The epsilon for a person of the curator's sample, over all fits."""
         return _sum([fit.epsilon for fit in self.fits])
 
     @property
@@ -67,12 +67,12 @@ class Guarantee(Value):
 
     @property
     def agent_epsilon(self) -> float:
-        """The epsilon of a person of the population, over all fits."""
+        """The epsilon for a person of the population, over all fits."""
         return _sum([fit.agent_epsilon for fit in self.fits])
 
     @property
     def protects(self) -> Protected:
-        """What of a record of the curator's people is protected in every fit."""
+        """The part of a record of the curator's people that is protected in every fit."""
         return "labels" if any(fit.protects == "labels" for fit in self.fits) else "records"
 
     @property

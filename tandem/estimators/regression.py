@@ -1,4 +1,4 @@
-"""A regression learned on people who trust the curator, taught and judged by devices; and what regressors share."""
+"""A regression learned on people who trust the curator, taught and judged by agents; and the base of regressors."""
 
 import math
 import warnings
@@ -35,7 +35,7 @@ class BoundedRegressor(RegressorMixin, HybridEstimator):  # type: ignore[misc]  
         return self._marked(self._given(X, y, reset=True))
 
     def _marked(self, given: FitPeople) -> polars.DataFrame:
-        """Return people with their responses as the parties read them; the class that a table needs says nothing."""
+        """Return people with their responses as the parties read them; the label that a table needs is not used."""
         frame, target = given
         taken = {frames.LABEL, frames.RESPONSE} & set(frame.columns)
         if taken:
@@ -62,7 +62,7 @@ class BoundedRegressor(RegressorMixin, HybridEstimator):  # type: ignore[misc]  
         return model.model_copy(update={"table": table})
 
     def _unit(self) -> float:
-        """Return what a loss of 1 is, in the square of the response's units."""
+        """Return the squared error that a loss of 1 stands for, in the square of the response's units."""
         return (self._range[1] - self._range[0]) ** 2
 
     def _in_units(self, estimate: Estimate) -> Estimate:
@@ -78,34 +78,34 @@ class TransferRegressor(BoundedRegressor):
     """A linear regression that fits a population, learned from a biased private sample.
 
     ``fit`` runs a protocol in the embedded deployment. The people of X are the curator's: a private learner sees them.
-    The people of ``population`` are local agents: each answers at most one question by randomized response. Some tell
-    their response, others how far it is from what the model predicts, which corrects its offset and slope for them;
-    others judge the model and the best that one side has alone, the model as it was or a constant, by their squared
-    error (``docs/portfolio.md``). Where they are too few to judge, they tell what the model is worth.
+    The people of ``population`` are local agents: each answers at most one question by randomized response. Some report
+    their response, others the residual of the model's prediction, which corrects its offset and slope for them; others
+    judge, by their squared error, the model and the best that one side has alone: the uncorrected model or a constant
+    (``docs/portfolio.md``). If they are too few to judge, they estimate the model's error.
 
     Args:
-        epsilon, delta, agent_epsilon, bounds, schema, random_state, lifetime: As of
+        epsilon, delta, agent_epsilon, bounds, schema, random_state, lifetime: As for
             :class:`~tandem.estimators.transfer.TransferClassifier`.
-        response_bounds: *Public* bounds (low, high) of what is predicted; responses beyond are clipped to them. Never
-            taken from the data.
+        response_bounds: *Public* bounds (low, high) of the response; responses beyond them are clipped. Never taken
+            from the data.
         learner: ``"least-squares"``, or a mapping with ``name`` and settings of a learner of the squared loss
             (``docs/learners.md``).
-        options: What is rarely given, by name:
+        options: Rarely needed settings, by name:
 
-            * ``farthest`` (.25): Public, in (0, 1]: errors of this share of the response's bounds and more count alike
-              for agents, who then answer with less noise. ``estimate_`` is about errors that are cut there.
-            * ``alpha``, ``beta``: As of :class:`~tandem.estimators.transfer.TransferClassifier`, in shares of the
+            * ``farthest`` (.25): Public, in [2^-10, 1]: agents' errors are cut at this share of the response's bounds,
+              so that they answer with less noise. ``estimate_`` is about errors cut there.
+            * ``alpha``, ``beta``: As for :class:`~tandem.estimators.transfer.TransferClassifier`, in shares of the
               square of ``farthest``.
             * ``population_fraction``, ``id_column``: As there.
 
     Attributes:
         hypothesis_: The released model, as data (:class:`common.local.hypotheses.hypothesis.Regressor`).
         estimate_: Its mean squared error on the population with an interval at confidence 1 - beta, in the square of
-            the response's units, of responses clipped to ``response_bounds`` and errors cut at ``farthest``.
-        candidates_: What was judged: name, hypothesis, estimate and number of judges of each; empty where nothing was.
-        gap_: By how much that error may exceed that of the rival, which is believed to be the best that either side has
-            alone, in the same units, with probability 1 - beta; None where nothing was judged.
-        advice_, guarantee_, result_, n_features_in_, feature_names_in_: As of
+            the response's units, for responses clipped to ``response_bounds`` and errors cut at ``farthest``.
+        candidates_: The judged candidates: name, hypothesis, estimate and number of judges of each; empty if none.
+        gap_: By how much that error may exceed that of the rival, which is presumed to be the best that either side has
+            alone, in the same units, with probability 1 - beta; None if nothing was judged.
+        advice_, guarantee_, result_, n_features_in_, feature_names_in_: As for
             :class:`~tandem.estimators.transfer.TransferClassifier`, whose errors and warnings ``fit`` has.
 
     Examples:
@@ -189,7 +189,7 @@ class TransferRegressor(BoundedRegressor):
             )
             return {**found, "agents": {**found["agents"], **loss}}
 
-        # What agents tell of a loss in [0, 1] does not depend on which loss it is.
+        # The precision of agents' answers about a loss in [0, 1] does not depend on the kind of loss.
         advice = fitting.advised(tree("learn-and-test", 0.1, {}), response=True)
         protocol = REGRESSION if advice.protocol == "portfolio" else advice.protocol
         alpha = accuracy(advice) if self._value("alpha") is None else self._number("alpha")

@@ -1,4 +1,4 @@
-"""A classifier learned on people who trust the curator and judged, repaired or reweighed by everybody's devices."""
+"""A classifier learned on people who trust the curator, and judged, repaired or reweighed by local agents."""
 
 import warnings
 from collections.abc import Mapping
@@ -21,70 +21,70 @@ class TransferClassifier(HybridClassifier):
 
     ``fit`` runs a protocol in the embedded deployment. The people of X are the curator's: a private learner sees them.
     The people of ``population`` are local agents: each answers at most one question by randomized response, for
-    example whether a model errs on their record. Which protocol fits so many people is decided from their numbers and
-    budgets alone, before any of them is touched (:mod:`common.scenario.fitting`): agents teach a model and judge it;
-    where they are too few to judge, they tell what it is worth. More than two classes are learned once, by
-    the ``"discriminant"``, and taught and judged likewise (``docs/portfolio.md``, "Several classes").
+    example whether a model errs on their record. The protocol is chosen from the numbers of people and the budgets
+    alone, before any record is used (:mod:`common.scenario.fitting`): agents teach a model and judge it; if they are
+    too few to judge, they estimate its loss. More than two classes are learned once, by the ``"discriminant"``, and
+    taught and judged likewise (``docs/portfolio.md``, "Several classes").
 
     Args:
-        epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
-            neighbours replace one record, the number of people is public. Each fit spends this anew. delta is by
-            default the power of ten that is at most 1/(10 n), for n people of the curator's.
-        agent_epsilon: Of each person of the population: epsilon-local differential privacy of their answer.
-        learner: A learner's name, or a mapping with its ``name`` and settings (``docs/scenarios.md``). None: what fits,
-            a half-space by ``"full-batch"`` gradients, by the ``"discriminant"`` for very many agents, or by ``"sgd"``
-            where rounds reweigh (``docs/learners.md``). One that guarantees nothing is refused.
-        protocol: ``"fit"``: what fits the numbers of people. ``"portfolio"`` (``docs/portfolio.md``): agents teach the
-            curator's model and judge it. ``"learn-and-test"``: they tell what it is worth.
+        epsilon, delta: For each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
+            neighbours replace one record, the number of people is public. Each fit spends this anew. The default delta
+            is the largest power of ten that is at most 1/(10 n), for n people of the curator's.
+        agent_epsilon: For each person of the population: epsilon-local differential privacy of their answer.
+        learner: A learner's name, or a mapping with its ``name`` and settings (``docs/scenarios.md``). None: a suitable
+            one, a half-space by ``"full-batch"`` gradients, by the ``"discriminant"`` for very many agents, or by
+            ``"sgd"`` if rounds reweigh (``docs/learners.md``). A learner without a guarantee is refused.
+        protocol: ``"fit"``: the one that suits the numbers of people. ``"portfolio"`` (``docs/portfolio.md``): agents
+            teach the curator's model and judge it. ``"learn-and-test"``: they estimate its loss.
             ``"subsample-test-reweigh"`` (Kohen & Sheffet, ICML 2022, Algorithm 2): from round to round the sample is
             reweighed towards the people on whom the model failed, and the model that does best on the *population* is
             kept.
         bounds: *Public* bounds of the features: a pair for all columns, a pair for each, or a mapping by column. Values
-            beyond are clipped to them; missing ones (NaN) count as the middle. Never taken from the data.
+            beyond them are clipped; missing ones (NaN) count as the middle. Never taken from the data.
         schema: A mapping, or the path of a YAML file: ``features`` (numbers with bounds, categories with values), and
-            where given ``label``, ``norm``, ``layout``. Replaces ``bounds``, and allows categories and files. See
+            optionally ``label``, ``norm``, ``layout``. Replaces ``bounds``, and allows categories and files. See
             ``docs/estimators.md``.
         random_state: None: noise from the operating system's generator, for real people. Otherwise the fit is
-            *simulated*: it can be repeated, and whoever knows the seed can undo the noise.
-        lifetime: (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on;
-            None: they take part once.
-        options: What is rarely given, by name:
+            *simulated*: it can be repeated, and anybody who knows the seed can undo the noise.
+        lifetime: (epsilon, delta) that all fits and runs together may cost a real person, on either side; None: each
+            person takes part once.
+        options: Rarely needed settings, by name:
 
-            * ``rounds``: How often the curator learns; the budget and the agents are shared out among the rounds. By
+            * ``rounds``: How often the curator learns; the budget and the agents are divided among the rounds. By
               default 1, or 3 that reweigh.
-            * ``costs``: What mistakes cost, ``{"miss": 10, "false_alarm": 1}``: a person of the second class who is
-              taken for the first, or the other way round. Agents then judge by the mean cost, and the answer is cut for
-              it (``docs/portfolio.md``, "Costs"). By default both cost the same.
+            * ``costs``: The costs of mistakes, ``{"miss": 10, "false_alarm": 1}``: a person of the second class who is
+              predicted as the first, or the other way round. Agents then judge by the mean cost, and the threshold of
+              the answer is set for it (``docs/portfolio.md``, "Costs"). By default both cost the same.
             * ``kappa``: In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight; kappa n must be above
-              10. By default 1/2, or .3 where rounds reweigh.
+              10. By default 1/2, or .3 if rounds reweigh.
             * ``eta``: Step of the reweighing. By default .3.
             * ``alpha``, ``beta``: Accuracy in (0, 1/2), failure probability (.05) of the estimate's interval and of the
-              gap. A portfolio aims at an answer that is worse than its rival by alpha at most; by default alpha is
-              there what so many judges can show, else .1.
-            * ``mode``: Where rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at
-              the first model whose loss on the population is shown to be below ``4 alpha``.
+              gap. A portfolio aims at an answer that is worse than its rival by alpha at most; its default alpha is
+              what so many judges can show, otherwise .1.
+            * ``mode``: If rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at the
+              first model whose loss on the population is shown to be below ``4 alpha``.
             * ``norm``: Public bound: longer feature vectors are shortened to this L2 norm. By default the square root
               of their number.
             * ``classes``: The *public* class names, two to ten; of two the second is the positive one. By default those
-              of the schema's label, or read off ``y``, which treats them as public: that all occur is then no secret.
-            * ``population_fraction``: Without a population, this share (.5) of the people of X, chosen by chance,
-              answers as agents instead of giving the curator their records; what is found then holds for people like
-              those of X.
-            * ``id_column``: The column of X and of the population, given as frames or files, that says who is who: by
-              it people are recognised in further fits, instead of by their rows. Nothing else is done with it. By
-              default that of the schema.
+              of the schema's label, or those in ``y``, which are then treated as public: that each occurs is no secret.
+            * ``population_fraction``: Without a population, this share (.5) of the people of X, chosen at random,
+              answers as agents instead of giving the curator their records; results then hold for people like those
+              of X.
+            * ``id_column``: The column of X and of the population, given as frames or files, that identifies people:
+              it is used only to recognise them in further fits, instead of by their rows. By default that of the
+              schema.
 
     Attributes:
         classes_: Shape (C,), 2 <= C <= 10.
         hypothesis_: The released model, as data (:class:`common.local.hypotheses.hypothesis.Hypothesis`).
-        estimate_: Its loss on the population with an interval at confidence 1 - beta, or None if nobody could be asked.
-        advice_: What fits the numbers of people, and how fine a difference of losses the agents tell
+        estimate_: Its loss on the population with an interval at confidence 1 - beta, or None without agents to ask.
+        advice_: What suits the numbers of people, and the differences of losses that the agents can detect
             (:class:`common.scenario.fitting.Advice`).
         verdict_: Whether the model is better than what either side has alone: ``verdict_.answer``, and in sentences
             ``verdict_.text`` (:class:`referee.runs.verdict.Verdict`).
-        candidates_: What a portfolio judged: name, hypothesis, estimate and number of judges of each; empty elsewhere.
-        comparison_: The model's loss less that of its rival, which is believed to be the best that either side has
-            alone, as the result has it; None where nothing was compared.
+        candidates_: What a portfolio judged: name, hypothesis, estimate and number of judges of each; else empty.
+        comparison_: The model's loss minus that of its rival, which is presumed to be the best that either side has
+            alone, as in the result; None if nothing was compared.
         gap_: By how much the answer's loss may exceed the rival's, with probability 1 - beta; None likewise.
         guarantee_: What all fits of this object may have cost (:class:`~tandem.estimators.guarantee.Guarantee`).
         result_: The run's result document.
@@ -96,7 +96,7 @@ class TransferClassifier(HybridClassifier):
 
     Warns:
         CannotHelpWarning: From ``fit`` with ``protocol="fit"``, before anything is spent: so few people cannot add
-            anything, or probabilities may tell no more than the share of the label.
+            anything, or probabilities may be no more informative than the share of the label.
 
     Examples:
         >>> import numpy as np
@@ -142,11 +142,11 @@ class TransferClassifier(HybridClassifier):
         Args:
             X: The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
                 CSV or Parquet file.
-            y: Their classes, shape (n,); or the name of the column of X that has them; or None where the schema has a
+            y: Their classes, shape (n,); or the name of the column of X that has them; or None if the schema has a
                 ``label``.
             population: The agents' people, (X, y) in any of these forms; a frame or path alone if y names a column.
                 None: see ``population_fraction``.
-            public: Records that everybody may see, without labels, for learners that want some (``model-agnostic``).
+            public: Records that everybody may see, without labels, for learners that need some (``model-agnostic``).
         """
         seed = self._begun(further)
         people = self._people(X, y)
@@ -168,7 +168,7 @@ class TransferClassifier(HybridClassifier):
         return self
 
     def _unlabelled(self, public: Any) -> polars.DataFrame:
-        # A table has a label; the one that all have says nothing.
+        # A table must have a label; all records get the same one, which is not used.
         label = self._described(fitting.PUBLIC).label
         return self._features(public).with_columns(polars.lit(canonical(label.positive[0])).alias(label.column))
 
@@ -231,7 +231,7 @@ class TransferClassifier(HybridClassifier):
         return given
 
     def _points(self, tree: dict[str, Any], people: int, public: int) -> int:
-        """Return how many public points are labelled; warn if teachers have too few records all the same."""
+        """Return how many public points to label; warn if teachers nevertheless have too few records."""
         learner = tree["curator"]["learner"]
         learner["queries"] = 1
         planned = fitting.settled(tree, self.n_features_in_).curator.settings.wire()

@@ -1,1 +1,1 @@
-"""``tandem ui``: a local web page about runs. It shows what run folders and a referee say, and holds no privacy."""
+"""``tandem ui``: a local web page about runs. It shows data of run folders and a referee, and enforces no privacy."""

@@ -1,4 +1,4 @@
-"""The local page over HTTP: the list of run folders, one run, several beside each other, and its server."""
+"""The local page over HTTP: the list of run folders, the page of a run, the comparison of several, and the server."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -25,7 +25,7 @@ Text = Annotated[str, Query(max_length=200)]
 
 
 def matching(runs: Sequence[ListedRun], words: str, answer: str) -> list[ListedRun]:
-    """Return the runs in whose name, scenario or sentence all words occur, and that have this answer (any if empty)."""
+    """Return the runs with all words in name, scenario or text, and with this answer (any if empty)."""
     wanted = words.casefold().split()
     return [
         run
@@ -36,7 +36,7 @@ def matching(runs: Sequence[ListedRun], words: str, answer: str) -> list[ListedR
 
 
 def add_lists(app: Service, folders: RunFolders, own: OwnRuns, standing: Callable[[], dict[str, Any]]) -> None:
-    """Give the page's service the list of runs, each run's page, and comparisons; ``standing`` is a referee's."""
+    """Add the list of runs, each run's page, and comparisons to the service; ``standing`` returns a referee's runs."""
 
     def listed(words: str, answer: str, problem: str = "") -> Response:
         found = folders.listed()
@@ -68,7 +68,7 @@ def add_lists(app: Service, folders: RunFolders, own: OwnRuns, standing: Callabl
 def ui_app(
     folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None, own: OwnRuns | None = None
 ) -> Service:
-    """Return the page's service: run folders, new runs (``own``), and those of a running referee if there is one."""
+    """Return the page's service: run folders, new runs (``own``), and the runs of a referee if there is one."""
     app = page_app("Tandem", pages(), rules)
     new = own or OwnRuns(folders.root)
     add_lists(app, folders, new, lambda: {} if referee is None else standing(referee))
@@ -85,9 +85,9 @@ TIMEOUT = 5.0  # seconds that a page waits for the referee
 
 
 def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM; prints the address to open.
+    """Print the address to open, and serve until SIGINT or SIGTERM.
 
-    BadInput if the address is not this machine's alone, or is taken, or a referee is named without a token.
+    BadInput if the address is not loopback, or is in use, or a referee is named without a token.
     """
     check_loopback(host, port)
     if referee and not token:

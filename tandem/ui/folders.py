@@ -1,7 +1,7 @@
-"""The run folders of a directory: how each stands, and its transcript and history before anything is verified.
+"""The run folders of a directory: the state of each, and its transcript and history before verification.
 
-Nothing but a run folder's public files is opened (:mod:`referee.view.pages`); a folder is found by its name in
-the directory's own listing, never by a path that a request holds.
+Only a run folder's public files are opened (:mod:`referee.view.pages`). A folder is found by its name in the listing of
+the directory, never by a path from a request.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from referee.view.wording import PROMISED, SIMULATED, RunView, promise
 from tandem.ui.pages import fields_of, page
 
 T = TypeVar("T")
-MAX_KEPT = 500  # what is made of folders' files and kept, at most: the oldest is made again when it is asked for
+MAX_KEPT = 500  # most cached results of folders' files; the oldest is dropped and made again when needed
 PUBLIC = ("claim.json", "scenario.yaml", "result.json", "transcript.jsonl")
 """A folder with one of these is, or was to be, a run folder."""
 
@@ -57,10 +57,10 @@ class ListedRun:
     """A run folder in the list.
 
     Attributes:
-        text: What the run has shown; of a folder that cannot be shown, what happened and what to do.
+        text: The run's verdict; for a folder that cannot be shown, what happened and what to do.
         began: When the folder was made, in this machine's time.
         shown: Whether it has a page.
-        answer, than: Whether its model is better, and than what; empty where that is no question.
+        answer, than: Whether its model is better, and than what; empty if there is no comparison.
     """
 
     name: str
@@ -94,20 +94,20 @@ class RunFolders:
         return found
 
     def view(self, name: str) -> RunView:
-        """Return what is shown of a finished run; raises what :func:`referee.view.pages.view_of` does."""
+        """Return the view of a finished run; raises as :func:`referee.view.pages.view_of` does."""
         folder = self.folder(name)
         return self.kept("view", folder, lambda: view_of(folder))
 
     def kept(self, what: str, folder: Path, make: Callable[[], T], *, alone: bool = False) -> T:
-        """Return what is made of a folder's files, made again only where they have changed.
+        """Return what ``make`` computes from a folder's files, from the cache unless they have changed.
 
-        Of what is large (``alone``) nothing else of its kind is kept beside it.
+        If the result is large (``alone``), no other result of its kind stays in the cache.
         """
         stamp = tuple(part for name in PUBLIC for part in _stamp(folder / name))
         with self._lock:
             before = self._kept.get((what, folder.name))
             if before is not None and before[0] == stamp:
-                return before[1]  # type: ignore[return-value]  # what ``make`` made under this name
+                return before[1]  # type: ignore[return-value]  # the result of ``make`` under this name
             for key in [key for key in self._kept if key[0] == what and (alone or key[1] == folder.name)]:
                 del self._kept[key]
             while len(self._kept) >= MAX_KEPT:
@@ -140,7 +140,7 @@ class RunFolders:
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether a directory is, or was to be, a run folder."""
+    """Return whether a directory is a run folder, or was prepared to become one."""
     return path.is_dir() and any(present(path, name) for name in PUBLIC)
 
 
@@ -158,17 +158,17 @@ def _stamp(path: Path) -> tuple[float, float]:
 
 ON_A_PAGE = 100  # entries in a page of the list
 LINES_ON_A_PAGE = 500  # lines of one entry in a page
-MAX_WIDTH = 1000  # characters of a line that are shown
+MAX_WIDTH = 1000  # most characters of a line that are shown
 
 
 class Transcript:
-    """The lines of a transcript's file, without their newlines; a last line that was cut off is a line as well."""
+    """The lines of a transcript's file, without their newlines; a truncated last line counts as a line."""
 
     def __init__(self, raw: bytes) -> None:
         self.lines = [line for line in raw.split(b"\n") if line]
 
     def entry(self, index: int) -> SignedEntry | None:
-        """Return an entry; None if its line is none. ``NotFound`` if there is no such line."""
+        """Return an entry; None if its line is no valid entry. ``NotFound`` if there is no such line."""
         if not 0 <= index < len(self.lines):
             raise NotFound(f"the transcript has {len(self.lines)} entries, from 0; there is no entry {index}")
         try:
@@ -177,7 +177,7 @@ class Transcript:
             return None
 
     def entries(self) -> list[StoredEntry]:
-        """Return all entries, each in the bytes of its line; ``BadData`` if there is none, or a line is no entry."""
+        """Return all entries, each with the bytes of its line; ``BadData`` if there is none, or a line is no entry."""
         entries = []
         for index, line in enumerate(self.lines or (b"",)):
             entry = self.entry(index) if self.lines else None
@@ -187,9 +187,9 @@ class Transcript:
         return entries
 
     def listed(self, first: int, most: int = ON_A_PAGE) -> list[dict[str, Any]]:
-        """Return so many entries of the list.
+        """Return at most ``most`` entries of the list, from ``first`` on.
 
-        The ``signers`` of each have signed it or something in it: the party and the beginning of its key.
+        The ``signers`` of each entry have signed it or a part of it: the party and the beginning of its key.
         """
         names, rows = self._names(), list[dict[str, Any]]()
         own = next((key for key, name in names.items() if name == "referee"), "")
@@ -225,7 +225,7 @@ class Transcript:
 
 
 def pages_of(count: int, size: int = ON_A_PAGE) -> int:
-    """Return how many pages of a size so many lines fill."""
+    """Return the number of pages for so many lines."""
     return max(1, -(-count // size))
 
 
@@ -247,11 +247,11 @@ PHASES = {
     "operation": "The curator works",
     "result": "The end",
 }
-"""Under which heading a step is listed."""
+"""The heading under which a step is listed, by the kind of its entry."""
 
 
 def near_steps(steps: Sequence[RunStep], at: int) -> list[tuple[str, list[tuple[int, RunStep]]]]:
-    """Return the steps around one, from 1, with their numbers, below their headings."""
+    """Return the steps near a given one, numbered from 1, grouped by heading."""
     first = max(0, at - 1 - NEAR)
     near = enumerate(steps[first : at + NEAR], first + 1)
     return [(phase, list(each)) for phase, each in groupby(near, lambda one: PHASES[one[1].kind])]
@@ -263,7 +263,7 @@ def _transcript(folders: RunFolders, name: str) -> Transcript:
 
 
 def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
-    """Give the page's service what it shows of a run folder's transcript."""
+    """Add the pages of a run folder's transcript to the service."""
     one_audit = threading.Lock()  # an audit takes a whole core: a second one waits
 
     @app.get("/run/{name}/transcript")
@@ -322,14 +322,14 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
 
 
 def checkpoint_row(kept: StoredCheckpoint) -> dict[str, Any]:
-    """Return a checkpoint as the page shows it, once its signatures are verified, with who keeps it since when."""
+    """Verify a checkpoint's signatures and return it as the page shows it, with its witnesses and their times."""
     made, seen = kept.verified(), kept.seen()
     witnesses = [(key[:16], clock(word.time)) for key, word in seen.items()]
     return {"entries": made.entries, "hash": made.hash, "time": clock(made.time), "witnesses": witnesses}
 
 
 def history_checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:
-    """Check that checkpoints, witnesses, and a receipt if there is one, speak of this transcript; say what is known."""
+    """Verify that checkpoints, witnesses, and an optional receipt are of this transcript; return what is known."""
     with Place("the run's history").named_in_failures():
         configuration = Configuration.parse(entries[0].body.get("configuration"))
         given = () if receipt is None else (receipt,)
@@ -337,7 +337,7 @@ def history_checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed |
 
 
 def receipt_of(text: str) -> Signed:
-    """Return the receipt in a text (an agent's file, or the referee's message itself); ``BadMessage`` if it is none."""
+    """Return the receipt in a text (an agent's file, or the referee's message itself); ``BadMessage`` if it has none."""
     try:
         tree = canonical.decode(text.encode("utf-8"))
         return Signed.parse(tree.get("receipt", tree))
@@ -346,7 +346,7 @@ def receipt_of(text: str) -> Signed:
 
 
 def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
-    """Give the page's service what it shows of a run folder's history."""
+    """Add the pages of a run folder's history to the service."""
 
     def shown(name: str, at: int, receipt: Signed | None = None, problem: str = "") -> Response:
         transcript, folder = _transcript(folders, name), folders.folder(name)
@@ -380,7 +380,7 @@ def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
 
 @dataclass(frozen=True)
 class RunStep:
-    """One step of a run: from whom to whom it goes, its entries, and what the page says of it with its own words."""
+    """One step of a run: sender and receiver, its entries, and the page's description of it."""
 
     kind: str
     title: str
@@ -391,14 +391,14 @@ class RunStep:
 
 @dataclass(frozen=True)
 class Story:
-    """All steps of a run, and what a reader must know before believing a promise in them (empty if nothing)."""
+    """All steps of a run, and what a reader must know before trusting a guarantee in them (empty if nothing)."""
 
     steps: tuple[RunStep, ...]
     notice: str
 
 
 def story(entries: Sequence[AnyEntry]) -> Story:
-    """Return what each party sees of a run; ``BadData`` if the entries are none that an honest referee writes."""
+    """Return what each party sees of a run; ``BadData`` if an honest referee would not write these entries."""
     try:
         scenario = parse_resolved(Configuration.parse(entries[0].body["configuration"]).scenario)
         notice = f"People are {SIMULATED}." if scenario.people == "simulated" else ""
@@ -456,7 +456,7 @@ def _operation(entry: AnyEntry, promised: str) -> RunStep:
     return RunStep(entry.kind, f"The curator's work: {kind}", way, (entry.index,), says)
 
 
-LONGEST_QUESTION = 900  # characters: a model may have very many rules
+LONGEST_QUESTION = 900  # most characters shown: a model may have very many rules
 
 
 def _question(entries: Sequence[AnyEntry], scenario: ResolvedScenario) -> RunStep:

@@ -1,4 +1,4 @@
-"""What a running referee says of its runs: remembered, with the evidence of their tests, and shown on pages."""
+"""Pages about the runs of a running referee, with the progress of their tests; its answers are kept in memory."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from referee.view.wording import RunView, lost, run_view, view_so_far
 from tandem.ui.pages import fields_of, page
 
 RunName = Annotated[str, Path(pattern=RUN)]
-ROUNDS_SHOWN = 12  # newest rounds in the table of a run that goes on; its picture has all of them
+ROUNDS_SHOWN = 12  # newest rounds in the table of an unfinished run; its chart has all of them
 
 
 def standing(referee: RefereeWatch) -> dict[str, Any]:
-    """Return what the list of a referee's runs shows."""
+    """Return the values for the list of a referee's runs."""
     runs, away = referee.runs()
     return {"referee": referee.url, "runs": runs, "away": away}
 
 
 def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
-    """Give the page's service what it shows of a running referee."""
+    """Add the pages about a running referee to the service."""
 
     def shown(run: str) -> dict[str, Any]:
         watched = referee.look(run)
@@ -81,10 +81,10 @@ _PLAIN = 20.0  # log-evidence beyond which an e-value is shown as a power of ten
 
 
 def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbers | None) -> list[dict[str, Any]]:
-    """Return the tests of a run in order, those of ended rounds and the one under way; none that do not look early.
+    """Return the tests of a run in order, of ended rounds and of the current one; only tests that may stop early.
 
-    Each has ``sides`` ("below" first, then "above"), the e-value that decides (``needed``), the ``most`` answers by
-    which it has decided, and a ``verdict``: "not yet" or "undecided" (the agents ran out) where nothing is shown.
+    Each has ``sides`` ("below" first, then "above"), the e-value that decides (``needed``), the ``most`` answers after
+    which it has decided, and a ``verdict``: "not yet" or "undecided" (the agents ran out) if there is no decision.
     """
     low, high = scenario.levels
     under_test = [(f"round {numbers['round']:.0f}", numbers, "undecided") for numbers in ended if "round" in numbers]
@@ -112,20 +112,20 @@ def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbe
 
 
 def _side(words: str, log_value: float, needed: float) -> dict[str, Any]:
-    """Return the evidence for a verdict: its e-value, and the logarithm of that as a share of the needed one."""
+    """Return the evidence for a verdict: its e-value, and the log of that as a share of the log of the needed one."""
     share = min(1.0, max(0.0, log_value / needed if needed > 0.0 else 0.0))
-    # In percent rounded down: 100% only where the level is reached.
+    # The percentage is rounded down, so that it is 100% only if the level is reached.
     return {"words": words, "value": e_value(log_value), "share": share, "percent": f"{math.floor(100.0 * share)}%"}
 
 
 def e_value(log_value: float) -> str:
-    """Return exp(``log_value``) in three digits, where it is very large or small as a power of ten."""
+    """Format exp(``log_value``) with three digits, or as a power of ten if it is very large or small."""
     if abs(log_value) <= _PLAIN:
         return f"{math.exp(log_value):,.0f}" if log_value > math.log(1e3) else f"{math.exp(log_value):.3g}"
     return f"10^{log_value / math.log(10.0):.1f}"
 
 
-FRESH = 0.5  # seconds for which an answer of the referee is new enough for a further page
+FRESH = 0.5  # seconds for which an answer of the referee is reused for further pages
 
 
 @dataclass
@@ -133,9 +133,9 @@ class WatchedRun:
     """A run as its referee last described it.
 
     Attributes:
-        notes: The numbers of what it has said of its progress, and when each came to us (seconds of a steady clock).
-        away: Why the referee could not be asked just now; empty if it could.
-        asked_at: When it was asked last, by the steady clock.
+        notes: The numbers of its progress notes, and when each was received (seconds of a monotonic clock).
+        away: Why the last request to the referee failed; empty if it succeeded.
+        asked_at: Time of the last request, by the monotonic clock.
     """
 
     run: str
@@ -158,7 +158,7 @@ class WatchedRun:
 
     @property
     def left_out(self) -> list[str]:
-        """Say how many agents declined, and why, and of how many there is no answer."""
+        """Sentences on how many agents declined, and why, and how many have not answered."""
         if self.result is not None:
             return lost(self.result)
         silent = self.agents.get("asked", 0) - self.agents.get("answered", 0) - sum(self.declined.values())
@@ -166,7 +166,7 @@ class WatchedRun:
         return [*sentences, f"{silent:,} have not answered (yet)"] if silent > 0 else sentences
 
     def view(self) -> RunView | None:
-        """Return what is shown of it; None before it has begun."""
+        """Return the view of the run; None before it has begun."""
         if self.scenario is None or not self.agents:
             return None
         if self.result is not None:
@@ -176,12 +176,12 @@ class WatchedRun:
 
     @property
     def tests(self) -> list[dict[str, Any]]:
-        """How far the rounds' tests are, newest last; those of rounds that ended before are as they ended."""
+        """The state of the rounds' tests, newest last; for ended rounds the final state."""
         ended = [numbers for _, numbers in self.notes]
         return [] if self.scenario is None else shown_tests(self.scenario, ended, None if self.ended else self.test)
 
     def time_left(self, now: float) -> str:
-        """Say how long the rest may take at most, by the pace of the rounds that were seen from here."""
+        """Return the time that the rest takes at most, as text, by the pace of the rounds seen so far."""
         seen = [(when, numbers) for when, numbers in self.notes if "round" in numbers and "rounds" in numbers]
         if self.ended or len(seen) < 2:
             return ""
@@ -195,7 +195,7 @@ class WatchedRun:
 
 
 class RefereeWatch:
-    """Asks one referee about its runs, and remembers what it said; ``clock`` is a steady one, in seconds."""
+    """Requests the runs of one referee, and keeps its answers; ``clock`` is a monotonic clock in seconds."""
 
     def __init__(self, there: Operating, clock: Callable[[], float] = time.monotonic) -> None:
         self._there = there
@@ -210,7 +210,7 @@ class RefereeWatch:
         return self._there.url
 
     def runs(self) -> tuple[list[dict[str, Any]], str]:
-        """Return all runs, those that go on first and each kind newest first; and why the referee is away, if it is."""
+        """Return all runs, unfinished ones first, then newest first; and why the referee is unavailable, if it is."""
         with self._lock:
             if self.now() - self._listed_at >= FRESH:
                 try:
@@ -222,7 +222,7 @@ class RefereeWatch:
             return sorted(newest, key=lambda line: line["status"] in ENDED), self._away
 
     def look(self, run: str) -> WatchedRun:
-        """Return a run as it stands now, or as it last stood if the referee is away; ``NotFound`` if it knows none."""
+        """Return the state of a run, or the last known one if the referee is unavailable; ``NotFound`` if unknown."""
         with self._lock:
             known = self._runs.get(run) or WatchedRun(run)
             if not known.ended and self.now() - known.asked_at >= FRESH:
@@ -246,7 +246,7 @@ class RefereeWatch:
     def _ask(self, known: WatchedRun) -> None:
         if known.scenario is None:
             self._begun(known)
-        # A referee that was started again tells its rounds anew, perhaps not at the same places of its list.
+        # A restarted referee lists its rounds anew, perhaps at other positions.
         after = 0 if known.away else len(known.notes)
         state = self._there.state(known.run, after)
         standing = self._there.standing(known.run)
@@ -278,7 +278,7 @@ class RefereeWatch:
         except NotFound:
             return
         second = self._there.entries(known.run, 1, 1)
-        if second:  # the terms, or a result, where the curator did not agree
+        if second:  # the terms, or a result if the curator did not agree
             signed = [Signed.parse(entry.body["terms"]) for entry in second if entry.kind == "terms"]
             known.scenario = parse_resolved(configuration.scenario)
             known.promised = promises(known.scenario, Terms.parse(signed[0].message) if signed else None)

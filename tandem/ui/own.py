@@ -1,7 +1,7 @@
-"""Runs about own tables: the form's fields as ``referee init`` takes them, the forecast, and the run itself.
+"""Runs on the user's own tables: the form's fields in the format of ``referee init``, the forecast, and the run itself.
 
-The browser sends fields, and this module gives them to the functions of the command. No page shows what a field of a
-table holds: names of columns, numbers of rows, and what was typed are all that there is.
+The browser sends fields, and this module passes them to the functions of the command. No page shows the content of a
+table's field: pages have only names of columns, numbers of rows, and what the user typed.
 """
 
 import re
@@ -66,7 +66,7 @@ _OPTIONS = {f"--{name.replace('_', '-')}": name for name in NAMES} | {"--respons
 
 
 class FieldProblem(BadInput, problem="field", title="Field not acceptable"):
-    """What is wrong with a field of the form, which its member ``key`` names where it is a single one."""
+    """An error in a field of the form; its member ``key`` names the field if it is a single one."""
 
     @property
     def key(self) -> str:
@@ -74,12 +74,12 @@ class FieldProblem(BadInput, problem="field", title="Field not acceptable"):
 
 
 def wrong(key: str, detail: str) -> FieldProblem:
-    """Return what is wrong with a field."""
+    """Return the error for a field."""
     return FieldProblem(detail, key=key)
 
 
 def in_the_forms_words(error: TandemError) -> FieldProblem:
-    """Return what the command's functions refuse, with the form's names in place of options."""
+    """Return an error of the command's functions, with the form's names in place of options."""
     if isinstance(error, FieldProblem):
         return error
     found = re.findall(r"--[a-z][a-z-]*", error.detail)
@@ -91,12 +91,12 @@ def in_the_forms_words(error: TandemError) -> FieldProblem:
 
 
 def new_draft() -> str:
-    """Return the name of the folder that a run about own tables will have."""
+    """Return a name for the folder of a new run on own tables."""
     return f"own-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
 def layout_from(fields: Fields) -> Layout:
-    """Return how the files are written, by the form."""
+    """Return the layout of the files, from the form."""
     separator = {"tab": "\t"}.get(fields.get("separator", ""), fields.get("separator", "") or ",")
     missing = tuple(own_tables.texts(fields.get("missing_texts", "")))
     decimal, thousands, encoding = (fields.get(key, "").strip() for key in ("decimal", "thousands", "encoding"))
@@ -104,7 +104,7 @@ def layout_from(fields: Fields) -> Layout:
 
 
 def files_from(fields: Fields) -> tuple[Path, Path]:
-    """Return both files; ``FieldProblem`` where one is not named, or is none."""
+    """Return both files; ``FieldProblem`` if one is not named, or is no file."""
     found = []
     for key in ("source", "target"):
         text = fields.get(key, "").strip()
@@ -118,7 +118,7 @@ def files_from(fields: Fields) -> tuple[Path, Path]:
 
 
 def columns_from(fields: Fields) -> list[str]:
-    """Return the columns that both files have, in the order of S; raises what reading their first lines does."""
+    """Return the columns that both files have, in the order of S; raises as reading their first lines does."""
     source, target = files_from(fields)
     layout = layout_from(fields)
     there = set(columns_of(target, layout))
@@ -143,7 +143,7 @@ def _positive(fields: Fields, key: str, usual: float | None = None, below: float
 
 
 def lifetime_from(fields: Fields) -> tuple[float, float] | None:
-    """Return epsilon and delta of all runs together; None where people take part once."""
+    """Return epsilon and delta of all runs together; None if people take part once."""
     text = fields.get("lifetime", "").strip()
     if not text:
         return None
@@ -159,7 +159,7 @@ def lifetime_from(fields: Fields) -> tuple[float, float] | None:
 
 
 def costs_from(fields: Fields) -> str:
-    """Return what mistakes cost as the command takes it, a miss to a false alarm; empty where both cost the same."""
+    """Return the cost ratio of a miss to a false alarm in the command's format; empty if both cost the same."""
     worse = fields.get("worse", "same")
     if worse not in ("miss", "false alarm"):
         return ""
@@ -168,7 +168,7 @@ def costs_from(fields: Fields) -> str:
 
 
 def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
-    """Return what the form says of the columns; ``FieldProblem`` names the column that is wrong."""
+    """Return the form's answers about the columns; ``FieldProblem`` names a wrong column."""
     kind_of_label = fields.get("predict", "texts")
     for key in ("label", *_PREDICTED.get(kind_of_label, _PREDICTED["texts"])):
         if not fields.get(key, "").strip():
@@ -219,7 +219,7 @@ _WHOSE_BOUNDS = {"rest_": "all other columns", "response_": "the column to predi
 
 
 def _bounds(fields: Fields, behind: str, before: str = "") -> str:
-    """Return the bounds of a number as the command takes them behind a column's name; ``behind`` is ``:COLUMN``."""
+    """Return the bounds of a number in the command's format after a column's name; ``behind`` is ``:COLUMN``."""
     ends, of = [], f"column {behind[1:]!r}" if behind else _WHOSE_BOUNDS[before]
     for end, words in (("low", "the lowest value"), ("high", "the highest value")):
         key = f"{before}{end}{behind}"
@@ -242,7 +242,7 @@ def _unanswered(question: str, default: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is known before anything is spent: what was understood, what fits, and the scenario as it would be run."""
+    """The forecast before anything is spent: a summary of the input, the advice, and the scenario to run."""
 
     start: Start
     advice: Advice
@@ -256,7 +256,7 @@ class Forecast:
 
 
 def forecast_from(fields: Fields) -> Forecast:
-    """Return the forecast of a form; FieldProblem if something of it is wrong, in the form's words."""
+    """Return the forecast for a form; FieldProblem, in the form's words, if an input is wrong."""
     try:
         names = columns_from(fields)
         source, target = files_from(fields)
@@ -277,12 +277,12 @@ def forecast_from(fields: Fields) -> Forecast:
 
 @dataclass
 class OwnRun:
-    """A run that this server carries out.
+    """A run that this server executes.
 
     Attributes:
-        notes: What it has said of its progress, and after how many seconds.
-        problem: Why it ended without a result; empty as long as it has not.
-        stopping: Somebody has stopped it: it ends at its next word of progress, and may go on later.
+        notes: Its progress notes, and after how many seconds each came.
+        problem: Why it ended without a result; empty while it has not.
+        stopping: The user has stopped it: it ends at its next progress note, and can be resumed later.
     """
 
     name: str
@@ -304,7 +304,7 @@ class OwnRun:
 
 
 class OwnRuns:
-    """The runs that this server carries out, one at a time, each into its folder in the directory of run folders."""
+    """The runs that this server executes, one at a time, each into its folder in the directory of run folders."""
 
     def __init__(self, root: Path, charging: Charging = USERS_OWN) -> None:
         self.root = root
@@ -314,7 +314,7 @@ class OwnRuns:
         self._chosen: dict[str, IO[bytes]] = {}
 
     def remove_left_behind(self) -> None:
-        """Remove tables that were chosen for runs which never began, where no other server holds them any more."""
+        """Remove tables that were chosen for runs which never began, unless another server still holds them."""
         for state in self.root.glob("own-*/state"):
             draft = state.parent
             if re.fullmatch(DRAFT, draft.name) and (state / TABLES).is_dir() and not (draft / CLAIM).exists():
@@ -332,7 +332,7 @@ class OwnRuns:
         return self._runs.keys()
 
     def check_root(self) -> None:
-        """Refuse a directory that is a run folder itself: no other run belongs into it."""
+        """Refuse a directory that is a run folder itself: it must not contain other runs."""
         if is_run(self.root):
             raise BadInput(f"this page shows the run folder {self.root} alone: start tandem ui with --runs DIRECTORY")
 
@@ -341,7 +341,7 @@ class OwnRuns:
         return next((run for run in tuple(self._runs.values()) if not run.ended), None)
 
     def keep(self, draft: str, side: str, name: str, content: bytes) -> Path:
-        """Keep a file that was chosen in the browser in the private state of the run's folder, for this user only."""
+        """Store a file chosen in the browser in the private state of the run's folder, readable by this user only."""
         short = re.sub(r"[^\w.-]+", "-", name.rpartition("/")[2].rpartition("\\")[2])[-80:].lstrip(".-")
         if not short.lower().endswith(SUFFIXES):
             raise wrong(side, f"{plain(name)!r} is no table: its name must end in {', '.join(SUFFIXES)}")
@@ -352,7 +352,7 @@ class OwnRuns:
         make_folder(self.root)
         for place in (*reversed(folder.parents[:3]), folder):
             make_folder(place, mode=0o700)
-        with self._lock:  # both files may come at once
+        with self._lock:  # both files may arrive at the same time
             if draft not in self._chosen:
                 self._chosen[draft] = hold(self.root / draft / "state")
         for old in folder.iterdir():
@@ -361,7 +361,7 @@ class OwnRuns:
         return folder / short
 
     def start(self, draft: str, found: Forecast) -> OwnRun:
-        """Begin a run; ``BadInput`` while another one goes on, or if this one has begun already."""
+        """Begin a run; ``BadInput`` while another one is in progress, or if this one has begun already."""
         self.check_root()
         with self._lock:
             if self.under_way is not None:
@@ -373,7 +373,7 @@ class OwnRuns:
         return run
 
     def go_on(self, name: str) -> OwnRun:
-        """Take up a run that has no result, in its folder; raises what :meth:`start` does."""
+        """Resume a run that has no result, in its folder; raises as :meth:`start` does."""
         return self.start(name, self.get(name).found)
 
     def stop(self, name: str) -> OwnRun:
@@ -412,12 +412,12 @@ class OwnRuns:
         except TandemError as error:
             here = f" On this page: '{NAMES['lifetime']}'" if isinstance(error, BudgetExceeded) else ""
             run.problem = plain(error.detail) + here
-        except BaseException as error:  # noqa: BLE001 - who waits must see it; no fault of ours may stop the thread
+        except BaseException as error:  # noqa: BLE001 - the waiting page must show it; the thread must not stop
             run.problem = f"a fault of Tandem: {type(error).__name__}"
         run.seconds, run.ended = time.monotonic() - run.began, True
 
     def _spent(self, run: OwnRun, folder: Path) -> str:
-        """Say what a run that was stopped has charged, as the ledger of people knows it."""
+        """Return what a stopped run has charged, according to the ledger of people."""
         ledger, start = PeopleLedger(self._charging.folder, self._charging.witnesses), run.found.start
         charged, parties = [], {"curator": f"{start.n:,} people of S", "agents": f"{start.agents:,} people of T"}
         try:

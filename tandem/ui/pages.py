@@ -1,4 +1,4 @@
-"""HTML of the local page: its templates in the frame of every page, and forms of its own pages only."""
+"""HTML of the local page: its templates within the common frame, and the fields of its own forms."""
 
 from functools import cache
 from typing import Any
@@ -16,17 +16,17 @@ NAV = (("runs", "/", "Runs"), ("own", "/own", "New run"), ("plan", "/plan", "Pla
 
 @cache
 def pages() -> Pages:
-    """Return the pages: ours, and a report's, with the same filters and the same escaping."""
+    """Return the pages of this package and of a report, with the same filters and the same escaping."""
     return Pages(__name__.rpartition(".")[0], NAV, static=("verify.js",), around=face.environment)
 
 
 def page(template: str, /, **values: Any) -> str:
-    """Return a page, or a part of one."""
+    """Render a page, or a part of one."""
     return pages()(template, **values)
 
 
 async def fields_of(request: Request, rules: Rules, most: int = 100) -> dict[str, str]:
-    """Return the fields of a form; ``Unauthorized`` if it lacks the token that the forms of our own pages carry."""
+    """Return the fields of a form; ``Unauthorized`` if it lacks the token of this server's own forms."""
     try:
         found = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=most)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Plans for the page: a shipped scenario with a few numbers changed, judged by a traffic light that says why."""
+"""Plans for the page: a shipped scenario with a few numbers changed, rated by a traffic light with reasons."""
 
 import math
 import re
@@ -23,7 +23,7 @@ from referee.view.show import MEANINGS, figure, plans
 from referee.view.wording import PROMISED
 from tandem.ui.pages import page
 
-MAX_KEPT = 64  # plans that are kept, at most
+MAX_KEPT = 64  # most plans in the cache
 _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,12})?(e-?[0-9]{1,2})?|plan")
 
 
@@ -33,7 +33,7 @@ class Field:
 
     Attributes:
         low, high: Ends of its slider, which is logarithmic; other numbers can be typed.
-        open: Whether it may be left at ``plan``.
+        open: Whether it may be ``plan``.
     """
 
     key: str
@@ -56,7 +56,7 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class WantedPlan:
-    """What to plan: a shipped scenario, and what the form says of its numbers."""
+    """What to plan: a shipped scenario, and the numbers from the form."""
 
     scenario: str
     numbers: tuple[tuple[str, str], ...]
@@ -68,7 +68,7 @@ class WantedPlan:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Self:
-        """Read a query; what it does not say stays as the scenario has it. ``BadScenario`` names what is none."""
+        """Parse a query; numbers that it does not have stay those of the scenario. ``BadScenario`` for a wrong one."""
         name = query.get("scenario", "ball")
         if name not in scenarios.names():
             raise BadScenario(f"there is no shipped scenario {name!r}")
@@ -83,14 +83,14 @@ class WantedPlan:
 
 @dataclass(frozen=True)
 class Planned:
-    """What is shown of a plan.
+    """The displayed values of a plan.
 
     Attributes:
-        tone, title: The traffic light, and what it stands for.
-        reasons: Why it does not show green; empty if it does.
-        needed: How many people: who, by the paper's bounds, by the tight ones.
+        tone, title: The traffic light, and its meaning.
+        reasons: Why it is not green; empty if it is.
+        needed: Numbers of people: which people, by the paper's bounds, by the tight ones.
         detectable: The differences of losses that can be detected, in sentences.
-        rows: Every number: what it is, by the paper, by the tight bounds, and where the latter comes from.
+        rows: Every number: its name, by the paper, by the tight bounds, and the source of the latter.
     """
 
     tone: Tone
@@ -103,9 +103,9 @@ class Planned:
 
 
 def form(wanted: WantedPlan, typed: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """Return the fields that the scenario has: ``field``, ``value``, and where the ``slider`` stands in [0, 1].
+    """Return the fields that the scenario has: ``field``, ``value``, and the position of the ``slider`` in [0, 1].
 
-    ``typed`` is what somebody wrote, also where it is wrong.
+    ``typed`` is the user's input, even if it is wrong.
     """
     own, given, found = _own(wanted.scenario), {**dict(wanted.numbers), **(typed or {})}, []
     for field in FIELDS:
@@ -120,7 +120,7 @@ def form(wanted: WantedPlan, typed: Mapping[str, str] | None = None) -> list[dic
 
 
 def planned(wanted: WantedPlan) -> Planned:
-    """Plan; a scenario that cannot be planned is an answer as well."""
+    """Return the plan; if the scenario cannot be planned, return the reason in the same form."""
     try:
         chosen = loading.load(wanted.scenario, [f"{key}={text}" for key, text in wanted.numbers])
         refused = refusal(checked(chosen))
@@ -155,7 +155,7 @@ def _refused(why: str) -> Planned:
 
 
 class Planner:
-    """Works plans out, one after the other, and keeps the last ones."""
+    """Computes plans one after the other, and caches the last ones."""
 
     def __init__(self, work: Callable[[WantedPlan], Planned] = planned) -> None:
         self._work = work
@@ -165,7 +165,7 @@ class Planner:
         self._busy = False
 
     def look(self, wanted: WantedPlan, patience: float) -> Planned | None:
-        """Return a plan; None if it is not there within so many seconds, and is worked out meanwhile."""
+        """Return a plan; None if it is not ready within ``patience`` seconds; it is then computed in the background."""
         with self._changed:
             if wanted not in self._done:
                 self._next = wanted
@@ -184,7 +184,7 @@ class Planner:
                     return
             try:
                 found = self._done.get(wanted) or self._work(wanted)
-            except BaseException as error:  # noqa: BLE001 - whoever waits is told; no fault of ours may stop the thread
+            except BaseException as error:  # noqa: BLE001 - the waiting page shows it; the thread must not stop
                 found = _refused(f"a fault of the planner: {error!r}")
             with self._changed:
                 while len(self._done) >= MAX_KEPT:
@@ -208,11 +208,11 @@ def _both(row: Mapping[str, Any]) -> tuple[str, str]:
     return figure(row["paper"]), figure(row["tight"])
 
 
-PATIENCE = 1.5  # seconds that the page waits for its plan before it is shown without
+PATIENCE = 1.5  # seconds that the page waits for its plan before it is shown without it
 
 
 def add_plans(app: Service, planner: Planner) -> None:
-    """Give the page's service the page of plans."""
+    """Add the page of plans to the service."""
 
     def shown(request: Request) -> dict[str, Any]:
         wanted = WantedPlan.of(request.query_params)
@@ -223,7 +223,7 @@ def add_plans(app: Service, planner: Planner) -> None:
     def plan(request: Request) -> Response:
         try:
             found, typed, wrong, status = shown(request), {}, "", 200
-        except BadScenario as error:  # the form stays as it was filled in, and names the field
+        except BadScenario as error:  # the form keeps its input, and names the field
             typed = {key: text for key, text in request.query_params.items() if text.strip()}
             name = typed.get("scenario", "")
             wanted = WantedPlan(name if name in scenarios.names() else "ball", ())
@@ -237,6 +237,6 @@ def add_plans(app: Service, planner: Planner) -> None:
     def part(request: Request) -> Response:
         try:
             found = shown(request)
-        except BadScenario as error:  # of what somebody is typing: the form stays, and is told
+        except BadScenario as error:  # the user is still typing: the form stays, and shows the error
             found = {"wanted": None, "plan": _refused(error.detail)}
         return HTMLResponse(page("plan_part.html", **found))

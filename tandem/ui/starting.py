@@ -1,4 +1,4 @@
-"""The pages of a run about two tables of one's own: files, columns and budgets, forecast, the run, its model."""
+"""The pages of a run on the user's own two tables: files, columns and budgets, forecast, the run, its model."""
 
 import re
 import tempfile
@@ -44,7 +44,7 @@ Draft = Annotated[str, InPath(pattern=f"^{DRAFT}$")]
 STEPS = (("files", "Two files"), ("columns", "Columns and budgets"), ("forecast", "Forecast"), ("run", "Run"))
 MOST_FIELDS = 20_000
 NOTES_SHOWN = 12
-COLUMNS_SHOWN = 24  # columns of a table that are shown unfolded; the others stand in groups of as many
+COLUMNS_SHOWN = 24  # columns of a table that are shown expanded; the others are in groups of this size
 _ON_FILES = ("source", "target", "separator", "decimal", "thousands", "encoding", "missing_texts")
 _ON_COLUMNS = (
     *("label", "predict", "positive", "negative", "above", "response_low", "response_high", "id"),
@@ -70,7 +70,7 @@ def _with_draft(fields: Fields) -> dict[str, str]:
 
 
 def add_own(app: Service, own: OwnRuns, folders: RunFolders, rules: Rules) -> None:
-    """Give the page's service the way from two files to a run, and what is taken home from a run."""
+    """Add the pages from two files to a run, and the downloads of a run, to the service."""
     app.edge.limits["/own"] = LARGE
 
     def files(fields: Fields, problem: FieldProblem | None = None) -> str:
