@@ -1,1 +1,1 @@
-"""What the ways to an answer are worth on real people who differ from the volunteers."""
+"""The losses of methods on real people who differ from the volunteers."""

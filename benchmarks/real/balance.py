@@ -1,17 +1,17 @@
-"""What a survey statistician does about volunteers who differ from the population, without privacy.
+"""Survey statistics for volunteers who differ from the population, without privacy.
 
-Both ways weigh the volunteers, and both see the volunteers' records in the clear. Of T's people,
+Both methods weight the volunteers, and both see the volunteers' records in the clear. Of T's people,
 
 * **raking** (:func:`raked`) sees margins: the mean of each feature and of the label, with their standard errors, as a
-  census or a reference survey publishes them. Weights are those of the largest entropy that match them
+  census or a reference survey publishes them. The weights have the largest entropy among those that match the margins
   (Hainmueller 2012, entropy balancing; Deville and Saerndal 1992, calibration with the raking distance);
-* **inverse propensity** (:func:`odds`) sees the features of each agent, and no label: a logistic regression tells
-  agents from volunteers, and a volunteer weighs the odds of being an agent (Elliott and Valliant 2017).
+* **inverse propensity** (:func:`odds`) sees the features of each agent, and no label: a logistic regression separates
+  agents from volunteers, and a volunteer's weight is the odds of being an agent (Elliott and Valliant 2017).
 
-Neither sees an agent's label beside that agent's features: with these there is nothing to weigh, one learns from them
-at once, which is the row ``optimum``. Neither can repair what the volunteers have nobody for. A feature that all
-volunteers share is left out of both, and margins are matched only as far as Kish's design effect stays below
-:data:`DESIGN_EFFECT`: otherwise a few volunteers would stand for everybody.
+Neither sees an agent's label together with that agent's features: with these no weights are needed, since a model can
+be learned from them directly (the row ``optimum``). Neither can represent people of whom there are no volunteers. A
+feature that all volunteers share is left out of both, and margins are matched only as far as Kish's design effect stays
+below :data:`DESIGN_EFFECT`: otherwise a few volunteers would have nearly all weight.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _PENALTIES = (*(10.0 / 4.0**step for step in range(9)), 0.0)
 
 
 class Margins(NamedTuple):
-    """What raking knows of T.
+    """The margins of T that raking uses.
 
     Attributes:
-        means: Of the features and, last, of the label as 0 or 1; shape (d + 1,).
+        means: Means of the features and, last, of the label as 0 or 1; shape (d + 1,).
         errors: Their standard errors, shape (d + 1,).
     """
 
@@ -55,14 +55,14 @@ class Margins(NamedTuple):
 def raked(volunteers: Records, margins: Margins) -> Floats:
     """Return weights of mean 1, shape (volunteers,), with which the volunteers have the margins.
 
-    The weights e^{l.x} maximize the entropy less the squared misses, each by its margin's variance; l minimizes the
-    convex dual log mean exp(l.(x - m)) + sum_j (e_j^2 + p) l_j^2/2 with p = 0. Errors of 0 would ask for an exact
-    match, which no weights may have. The penalty p falls to 0 from where weights are next to equal, unless the design
-    effect would pass its bound.
+    The weights e^{l.x} maximize the entropy minus the squared deviations from the margins, each divided by its margin's
+    variance; l minimizes the convex dual log mean exp(l.(x - m)) + sum_j (e_j^2 + p) l_j^2/2 with p = 0. Errors of 0
+    would require an exact match, which may be impossible. The penalty p decreases to 0 from a value with nearly equal
+    weights, and stops where the design effect would exceed its bound.
 
     Args:
         volunteers: At least one.
-        margins: Of as many features as they have, and of the label.
+        margins: Margins of the volunteers' features, and of the label.
     """
     columns = _columns(volunteers)
     scale = columns.std(axis=0)
@@ -80,12 +80,12 @@ def raked(volunteers: Records, margins: Margins) -> Floats:
 
 
 def design_effect(weights: Floats) -> float:
-    """Return Kish's design effect of weights, at least 1: so many times smaller is the sample that they leave."""
+    """Return Kish's design effect of weights, at least 1: the factor by which they reduce the effective sample size."""
     return float(len(weights) * np.sum(weights**2) / np.sum(weights) ** 2)
 
 
 def odds(volunteers: Singles, agents: Singles) -> Floats:
-    """Return weights of mean 1, shape (volunteers,): the odds by their features of being an agent, not a volunteer.
+    """Return weights of mean 1, shape (volunteers,): the odds, capped, of being an agent given the features.
 
     Args:
         volunteers, agents: Features, shape (people, d).
@@ -101,7 +101,7 @@ def odds(volunteers: Singles, agents: Singles) -> Floats:
 
 
 def varying(features: Singles) -> AnyArray:
-    """Say which features not everybody shares, shape (d,)."""
+    """Return which features vary among people, shape (d,)."""
     return np.asarray(features.min(axis=0) < features.max(axis=0))
 
 

@@ -1,10 +1,10 @@
-"""Several classes on real shifts: what TransferClassifier's answer errs, and what its probabilities are worth.
+"""Several classes on real shifts: the error of TransferClassifier's answer, and the log loss of its probabilities.
 
     python -m benchmarks.real.classes [--splits 5] [--data DIR]
 
-Wine's marks are three classes: at most 5, 6, and at least 7. Responses of gas sensors, which are of many magnitudes,
-are taken as logarithms. A fifth of T, drawn anew in each split, tells how good an answer is; the others are the agents.
-epsilon = 1 on both sides. It takes half a minute; docs/portfolio.md has the table.
+Wine's marks are three classes: at most 5, 6, and at least 7. Responses of gas sensors, which have many magnitudes, are
+taken as logarithms. A fifth of T, drawn anew in each split, evaluates the answer; the others are the agents. epsilon is
+1 on both sides. It takes half a minute; docs/portfolio.md has the table.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Rows = Callable[[polars.DataFrame], polars.Series]
 
 @dataclass(frozen=True)
 class Shift:
-    """A shift: whose records the curator has, who the agents are, and of which class each is.
+    """A shift: the people of the curator, the agents, and the class of each.
 
     Attributes:
-        unit: What is done to the features, and to their public bounds.
+        unit: The transformation of the features and of their public bounds.
     """
 
     words: str
@@ -69,7 +69,7 @@ ODDS = ("log loss: answer, T's shares", "worse splits")
 
 
 def measured(shift: Shift, data: Path, seed: int) -> tuple[str, list[float]]:
-    """Return n and N; mistakes of the best constant, the answer, S and T in the clear; log losses, T's shares' last."""
+    """Return n and N; errors of the best constant, the answer, S and T in the clear; log losses, T's shares' last."""
     known = DATASETS[shift.data]
     rows, columns = known.read(data / shift.data), known.table["features"]
     names = [column["column"] for column in columns]

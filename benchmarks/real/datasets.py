@@ -1,4 +1,4 @@
-"""The data sets of the real shifts: their files as frames, and how columns become features by public bounds."""
+"""The data sets of the real shifts: their files as frames, and how public bounds map columns to features."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def _gas(folder: Path) -> polars.DataFrame:
     for number in gas.BATCHES:
         with lzma.open(found(folder / f"batch{number}.csv.xz"), "rt") as lines:
             rows = [row for row in csv.reader(lines) if row]
-        # A gas, its concentration, then eight numbers of each sensor: the first two are of its steady response.
+        # A gas, its concentration, then eight numbers per sensor, of which the first two are its steady response.
         values = np.array([row[2:] for row in rows], dtype=np.float64)
         columns: dict[str, Any] = {"batch": np.full(len(rows), number), "gas": [row[0] for row in rows]}
         for sensor in _SENSORS:
@@ -254,8 +254,8 @@ class DataSet:
     """A folder of files.
 
     Attributes:
-        table: How its columns become features and a label, as a scenario says it.
-        read: Read its rows, in the order of the files, from a folder.
+        table: How its columns become features and a label, as in a scenario.
+        read: Reads its rows, in the order of the files, from a folder.
     """
 
     table: dict[str, Any]

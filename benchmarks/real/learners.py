@@ -1,10 +1,10 @@
-"""Private learners of half-spaces on real shifts: what the curator's model alone is worth on T.
+"""Private learners of half-spaces on real shifts: the quality on T of the curator's model alone.
 
     python -m benchmarks.real.learners [--splits 6] [--data DIR]
 
-epsilon = 1, the twelve shifts of benchmarks.real, means over splits and shifts: the loss of the model as it is, that
-with the threshold of its score which is best for T, and the area under the curve. Some minutes; docs/learners.md has
-the table.
+epsilon = 1, the twelve shifts of benchmarks.real, means over splits and shifts: the loss of the unchanged model, the
+loss with the best threshold of its score for T, and the area under the curve. It takes some minutes; docs/learners.md
+has the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ways to an answer that are compared, each on the same people of one split."""
+"""The methods that are compared, each on the same people of one split."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FEW = 16
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Split:
-    """The people of one split: the curator's, the agents, and others of T by whom answers are judged."""
+    """The people of one split: the curator's, the agents, and others of T on whom answers are evaluated."""
 
     shift: Shift
     volunteers: Records
@@ -40,12 +40,12 @@ class Split:
 
 
 class Answer(NamedTuple):
-    """What a method answered.
+    """The answer of a method.
 
     Attributes:
-        hypothesis: Which label a person has.
-        gap: By how much its loss may exceed that of the best candidate, where the method states that.
-        chosen: The candidate's name, where there were several.
+        hypothesis: Predicts the label of a person.
+        gap: By how much its loss may exceed that of the best candidate, if the method states that.
+        chosen: The candidate's name, if there were several.
     """
 
     hypothesis: Hypothesis
@@ -54,10 +54,10 @@ class Answer(NamedTuple):
 
 
 class Method(ABC):
-    """A way to an answer.
+    """A method.
 
     Attributes:
-        words: For people: what it does, and what it sees.
+        words: A description for readers: what it does, and what it sees.
     """
 
     words: str
@@ -69,10 +69,10 @@ class Method(ABC):
 
     @abstractmethod
     def scenario(self, shift: Shift, n: int, agents: int, epsilon: float) -> Scenario | None:
-        """Return what the services are asked to run, epsilon the same on both sides; None: it is no protocol.
+        """Return the scenario for the services, with the same epsilon on both sides; None if it is no protocol.
 
         Args:
-            n, agents: How many people the curator and the agents are.
+            n, agents: The numbers of the curator's people and of agents.
         """
 
     @abstractmethod
@@ -89,7 +89,7 @@ def _few(split: Split) -> Records:
 
 
 def _of_target(split: Split) -> Records:
-    """Return as many of the agents as there are volunteers, drawn with replacement where they are fewer."""
+    """Return as many of the agents as there are volunteers, drawn with replacement if there are fewer agents."""
     n, there = len(split.volunteers), len(split.agents)
     if n <= there:
         return split.agents.take(np.arange(n))
@@ -101,8 +101,8 @@ class Served(Method):
     """A protocol, run by the parties' own code on the split's people.
 
     Attributes:
-        changes: Of the scenario; what is in ``curator`` is laid over the curator's section.
-        curator: Who the curator's people are.
+        changes: Changes to the scenario; those in ``curator`` are merged into the curator's section.
+        curator: Which people are the curator's.
     """
 
     words: str
@@ -131,7 +131,7 @@ class Served(Method):
                 "protocol": self.protocol,
                 "alpha": GAP,
                 "mode": "agnostic",
-                "people": "simulated",  # public data: nobody's budget is spent
+                "people": "simulated",  # public data: no person's budget is spent
                 "divergence": {"chi_squared": 3.0},
                 "source": {"table": people},
                 "target": {"table": people},
@@ -176,9 +176,9 @@ def _constant(split: Split) -> Hypothesis:
 
 
 def logistic(people: Records, weights: Floats | None = None) -> Linear:
-    """Return the half-space of a logistic regression with next to no penalty; weights of shape (people,).
+    """Return the half-space of a logistic regression with nearly no penalty; weights of shape (people,).
 
-    A feature that all of them share weighs nothing: nothing could be known about others.
+    A feature that all of them share has weight 0, since its effect cannot be estimated.
     """
     kept = balance.varying(people.features)
     model = LogisticRegression(C=1e4, max_iter=2000).fit(people.features[:, kept], people.labels, weights)

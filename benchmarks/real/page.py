@@ -1,4 +1,4 @@
-"""The page: every number in it is computed from the rows, so that it can be written again after a new run."""
+"""Write the page of results; every number is computed from the rows, so a new run can update it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(rows: list[Row], page: Path, pictures: Path) -> None:
 
 
 def largest(rows: list[Row]) -> list[Row]:
-    """Return the rows with the most agents of each shift, and of these, those with the most splits asked for."""
+    """Return the rows with the most agents of each shift, and of these, those with the most requested splits."""
     most = {row["shift"]: max(r["agents"] for r in rows if r["shift"] == row["shift"]) for row in rows}
     found: dict[tuple[str, str, float], Row] = {}
     for row in rows:
@@ -44,7 +44,7 @@ def largest(rows: list[Row]) -> list[Row]:
 
 
 def text(rows: list[Row], pictures: str) -> str:
-    """Return the page; ``pictures`` is the folder of its pictures, as the page names it."""
+    """Return the page; ``pictures`` is the folder of its pictures, relative to the page."""
     shown = largest(rows)
     splits = sorted({row["asked"] for row in shown})
     parts = [
@@ -103,7 +103,7 @@ about people of another year.
 
 
 def _measured(rows: list[Row]) -> str:
-    """Return which code and machines measured the rows, as far as these say so."""
+    """Return which code and machines measured the rows, as far as the rows state it."""
     found = sorted({tuple(row[ORIGIN].values()) for row in rows if ORIGIN in row})
     lines = [f"* Tandem {version}, commit `{of[:12]}`{of[40:]}, {machine}." for version, of, machine in found]
     return "\n".join(["Measured by\n", *lines, ""]) if lines else ""
@@ -233,7 +233,7 @@ def _cell(row: Row | None) -> str:
 
 
 def _scales(rows: list[Row]) -> str:
-    """Return the table over N, where some rows have fewer agents than the data have."""
+    """Return the table over N, if some rows have fewer agents than the data."""
     all_agents = {(row["shift"], row["agents"]) for row in rows}
     several = [shift for shift in _shifts(rows) if sum(name == shift.name for name, _ in all_agents) > 1]
     if not several:

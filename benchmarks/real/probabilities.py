@@ -1,12 +1,12 @@
-"""Probabilities and costs on real shifts: what the portfolio's odds are worth on people of T who answered nothing.
+"""Probabilities and costs on real shifts: the quality of the portfolio's odds on people of T who were not asked.
 
     python -m benchmarks.real.probabilities [--shift NAME]... [--splits 10] [--data DIR] [--output FILE]
 
-A miss costs as many false alarms as negatives outnumber positives in T (or the other way round), so that saying the
-same to everybody costs the same whichever label it says. For each shift of ``benchmarks.real`` and five with rare
-labels (two are of data that DIR need not have: they are skipped where it has not), at epsilon = 1 on both sides: what a
-hundred people cost, and the mean log loss of the probabilities beside that of T's share of +1, which no probability
-that is the same for everybody beats. Some minutes. FILE gets the table.
+The cost ratio of a miss to a false alarm is that of negatives to positives in T, so that both constant predictions cost
+the same. For each shift of ``benchmarks.real`` and five with rare labels (two are of data that DIR need not have: they
+are skipped if it has not), at epsilon = 1 on both sides: the cost of a hundred people, and the mean log loss of the
+probabilities beside that of T's share of +1, which is the best constant probability. It takes some minutes. FILE gets
+the table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EPSILON = 1.0
 
 @dataclass(frozen=True)
 class Rare:
-    """A shift whose label is another one, which few people have: ``positive`` says of a table's rows who has it."""
+    """A shift with another, rare label: ``positive`` returns which rows of a table have it."""
 
     name: str
     words: str
@@ -60,7 +60,7 @@ RARE = (
 
 
 class Worth(NamedTuple):
-    """What one split gave: the mean costs of a person, and the log losses of the portfolio and of T's share of +1."""
+    """The result of one split: mean costs of a person, and the log losses of the portfolio and of T's share of +1."""
 
     constant: float
     source: float
@@ -71,7 +71,7 @@ class Worth(NamedTuple):
 
 
 def people_of(which: Shift | Rare, data: Path) -> tuple[Shift, Both]:
-    """Return the shift, and the records of both sides with the labels that are meant."""
+    """Return the shift, and the records of both sides with its labels."""
     if isinstance(which, Shift):
         return which, load(which, data)
     shift = by_name(which.of)
@@ -85,18 +85,18 @@ def people_of(which: Shift | Rare, data: Path) -> tuple[Shift, Both]:
 
 
 def has_data(which: Shift | Rare, data: Path) -> bool:
-    """Say whether a shift can be measured: whether its files are there, if they need not be."""
+    """Return whether a shift can be measured: False if its files are optional and missing."""
     return which not in OPTIONAL_SHIFTS or (isinstance(which, Shift) and (data / which.data).is_dir())
 
 
 def costs_of(share: float) -> Costs:
-    """Return the costs by which both constants cost the same, in tenths, where a share of people has +1."""
+    """Return costs, in tenths, with which both constants cost the same if this share of people has +1."""
     odds = (1.0 - share) / share
     return Costs(miss=max(1.0, round(odds, 1)), false_alarm=max(1.0, round(1.0 / odds, 1)))
 
 
 def measured(shift: Shift, people: Both, costs: Costs, splits: int) -> Iterator[Worth]:
-    """Yield what each split gives."""
+    """Yield the result of each split."""
     known = facts(shift, people, None)
     scenario = METHODS["portfolio"].scenario(shift, known.n, known.agents, EPSILON)
     assert scenario is not None
@@ -119,7 +119,7 @@ def measured(shift: Shift, people: Both, costs: Costs, splits: int) -> Iterator[
 
 
 def _cost(answer: Hypothesis, people: Split, costs: Costs) -> float:
-    """Return the mean cost of a judge."""
+    """Return the mean cost on the people who evaluate answers."""
     wrong, positive = answer.mistakes(people.judges), people.judges.labels > 0
     return float((wrong * np.where(positive, costs.miss, costs.false_alarm)).mean())
 

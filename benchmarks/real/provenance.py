@@ -1,8 +1,8 @@
-"""Which code the rows of real shifts are measurements of: what each says of it, and whether the present code agrees.
+"""Check which code measured the rows of real shifts, and whether the present code reproduces them.
 
-A hash of sources would change with every comment, and a version with none of them. So the present code is asked: it
-must give each row's settings, and where :data:`DEMANDED` is the epsilon, each row's loss on its first split, which
-follows from the people and the seed alone.
+A hash of sources would change with every comment, and a version number with no change of code. So the present code is
+run: it must give each row's settings and, for epsilon :data:`DEMANDED`, each row's loss on its first split, which
+depends only on the people and the seed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _SETTLED = ("n", "agents", "settings", "share_source", "share_target")
 
 
 def unlike(rows: list[Row], data: Path, jobs: int) -> list[str]:
-    """Return a sentence for each row that the present code does not reproduce; on two cores in some minutes.
+    """Return a sentence for each row that the present code does not reproduce; takes some minutes on two cores.
 
     Args:
         rows: At most one of each shift, method and epsilon.
-        data: Where the data sets lie. A row whose data set is not there is not reproduced.
+        data: Folder of the data sets. A row whose data set is missing is not reproduced.
         jobs: Processes.
     """
     found: list[str] = []
@@ -54,13 +54,13 @@ def unlike(rows: list[Row], data: Path, jobs: int) -> list[str]:
 
 
 def _run(row: Row) -> tuple[object, ...]:
-    """Return what a split of a row depends on: not on epsilon where the method is not private."""
+    """Return the settings that a split of a row depends on: without epsilon if the method is not private."""
     epsilon = row["epsilon"] if METHODS[row["method"]].private else None
     return row["shift"], row["method"], epsilon, row["agents"]
 
 
 def _first(row: Row, count: int) -> list[float]:
-    """Return the loss on the first split: none where it was refused, as it is where so many splits gave none today."""
+    """Return the loss on the first split; empty if that split was refused today (``count`` 0), and some were before."""
     losses: list[float] = row["losses"]
     if not count and row["splits"] < row["asked"]:
         return []

@@ -1,4 +1,4 @@
-"""Rows are measured in parallel: one plan for all splits of a row, splits spread over processes."""
+"""Measure rows in parallel: one plan for all splits of a row, with the splits spread over processes."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Task:
     """One method on all splits of one shift.
 
     Attributes:
-        epsilons: More than one only where the answer does not depend on it: then a row is written for each.
-        agents: At most so many; None: as many as the data have.
+        epsilons: More than one only if the answer does not depend on it: then a row is written for each.
+        agents: Most agents; None: as many as the data have.
     """
 
     shift: str
@@ -49,7 +49,7 @@ class Task:
 
 
 class Planned(NamedTuple):
-    """A task's resolved scenario, None where it is no protocol or was refused; and what planning took."""
+    """A task's resolved scenario, None if it is no protocol or was refused; and the time for planning."""
 
     scenario: ResolvedScenario | None
     refused: str | None
@@ -57,7 +57,7 @@ class Planned(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is fixed about a shift's people: how many, and their shares of +1."""
+    """Fixed facts about a shift's people: how many, and their shares of +1."""
 
     n: int
     agents: int
@@ -66,7 +66,7 @@ class Facts(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What one split gave: its loss on the judges and what the answer says of itself, or why it was refused."""
+    """The result of one split: its loss on the judges and what the answer states, or why it was refused."""
 
     loss: float | None
     gap: float | None
@@ -83,7 +83,7 @@ def facts(shift: Shift, people: Both, most: int | None) -> Facts:
 
 
 def split(shift: Shift, people: Both, seed: int, most: int | None = None) -> Split:
-    """Return one split: who the volunteers, the agents and the judges are is drawn anew by the seed."""
+    """Return one split: the volunteers, the agents and the judges, drawn with this seed."""
     rng = np.random.default_rng(seed)
     known = facts(shift, people, most)
     volunteers = people.source.take(rng.permutation(len(people.source))[: known.n])
@@ -94,12 +94,12 @@ def split(shift: Shift, people: Both, seed: int, most: int | None = None) -> Spl
 
 
 def key(row: Row) -> tuple[Any, ...]:
-    """Return what tells whether a row is there already: everything that its numbers depend on, but for the code."""
+    """Return the key of a row, to find it among earlier ones: all that its numbers depend on, except the code."""
     return tuple(row[name] for name in ("shift", "method", "epsilon", "n", "agents", "asked", "settings"))
 
 
 def opened(task: Task) -> list[Row]:
-    """Return the task's rows, one for each epsilon, as far as they are known before anything is measured."""
+    """Return the task's rows, one for each epsilon, with the fields that are known before measuring."""
     shift = by_name(task.shift)
     known = facts(shift, load(shift, task.data), task.agents)
     method = METHODS[task.method]
@@ -125,7 +125,7 @@ def _digest(scenario: Scenario | None) -> str:
 
 
 def closed(row: Row, found: list[Found], planning: float) -> Row:
-    """Return a row with what its splits gave: the mean loss, its interval over splits, and what answers say."""
+    """Return a row with the results of its splits: the mean loss, its interval over splits, and what answers state."""
     losses = [one.loss for one in found if one.loss is not None]
     gaps = [one.gap for one in found if one.gap is not None]
     names = sorted({one.chosen for one in found if one.chosen is not None})
@@ -147,7 +147,7 @@ def closed(row: Row, found: list[Found], planning: float) -> Row:
 
 
 def interval(values: list[float]) -> tuple[float | None, float | None]:
-    """Return Student's interval of the mean at 95%; (None, None) of fewer than two values."""
+    """Return Student's interval of the mean at 95%; (None, None) for fewer than two values."""
     if len(values) < 2:
         return None, None
     width = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, len(values) - 1))
@@ -156,9 +156,9 @@ def interval(values: list[float]) -> tuple[float | None, float | None]:
 
 
 def measure(tasks: Iterable[Task], jobs: int, keep: Callable[[Row], None]) -> None:
-    """Measure tasks, and give each row to ``keep`` as soon as it is there, one at a time.
+    """Measure tasks, and pass each row to ``keep`` as soon as it is finished, one at a time.
 
-    What was kept stays when this is interrupted; splits that had begun are lost.
+    If this is interrupted, kept rows stay, and splits that had begun are lost.
 
     Args:
         jobs: Processes; each computes with its share of the cores.
@@ -182,7 +182,7 @@ def measure(tasks: Iterable[Task], jobs: int, keep: Callable[[Row], None]) -> No
                 for opening in rows:
                     keep(closed(opening, found, known.seconds))
 
-        # One row more than processes: while the last splits of one are running, the next one is planned.
+        # One row more than processes: while the last splits of one run, the next one is planned.
         with ThreadPoolExecutor(jobs + 1) as threads:
             try:
                 for done in [threads.submit(row, task) for task in tasks]:
@@ -208,7 +208,7 @@ def plan(task: Task) -> Planned:
 
 
 def run(task: Task, planned: Planned, seed: int) -> Found:
-    """Return what one split gives."""
+    """Return the result of one split."""
     if planned.refused is not None:
         return Found(None, None, None, planned.refused, 0.0)
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Real shifts: who the curator's people are, and who the population is."""
+"""Real shifts: which people are the curator's, and which are the population."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Shift:
     """A shift.
 
     Attributes:
-        name, words: For a table and for people.
-        data: Which data set, a folder.
-        source, target: Whose records the curator has, and who the agents are.
-        people: n, the curator's people; fewer where there are not as many.
+        name, words: Its name in tables, and its description for readers.
+        data: Its data set, a folder.
+        source, target: Which rows are the curator's people, and which the agents.
+        people: n, the curator's people; fewer if there are not as many.
     """
 
     name: str
@@ -76,7 +76,7 @@ def _unasked(frame: polars.DataFrame) -> AnyArray:
 
 
 def _volunteers(frame: polars.DataFrame) -> AnyArray:
-    """Return who volunteers of every other row: the young, the educated and the poor more readily."""
+    """Return which of every other row volunteer: the young, the educated and the poor with higher probability."""
     chance = np.where(frame["age"].to_numpy() < 35, 1.0, 0.2) * np.where(
         frame["education-num"].to_numpy() >= 11, 1, 0.2
     )

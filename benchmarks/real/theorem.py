@@ -3,7 +3,7 @@
     python -m benchmarks.real.theorem [--splits 3] [--alpha 0.2]
 
 Prints for each shift the loss on T of both, at epsilon = 1, or why the plan is refused. With alpha = 0.01, the gap of
-the tables, every plan is refused: so many rounds leave no budget for a round.
+the tables, every plan is refused: with so many rounds no budget is left for a single one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EPSILON = 1.0
 
 
 def planned(alpha: float) -> Served:
-    """Return the method whose rounds, kappa and eta are the theorem's for this accuracy."""
+    """Return the method with the theorem's rounds, kappa and eta for this accuracy."""
     curator = {"rounds": "plan", "kappa": "plan", "eta": "plan", "learner": STEPS}
     return Served("", "subsample-test-reweigh", {"alpha": alpha, "curator": curator})
 

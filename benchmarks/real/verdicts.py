@@ -1,4 +1,4 @@
-"""Two demands on a hybrid answer, shift by shift: not to be worse than one side alone, and to come near the optimum."""
+"""Two criteria for a hybrid answer on each shift: not worse than one side alone, and close to the optimum."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ Relation = Literal["better", "open", "worse"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A hybrid answer on one shift.
+    """The verdict on a hybrid answer on one shift.
 
     Attributes:
-        shift, method, loss, gap: Whose verdict it is, its mean loss and its mean stated gap.
-        best, best_loss: Whichever of curator alone, agents alone and the constant has the least mean loss on these very
-            splits: chosen afterwards, so the hybrid is compared with the luckiest of them.
+        shift, method, loss, gap: The shift and method, its mean loss and its mean stated gap.
+        best, best_loss: The one of curator alone, agents alone and the constant with the least mean loss on these same
+            splits: selected afterwards, so the comparison favours it over the hybrid.
         gained, low, high: By how much the hybrid's loss is below that, with the 95% interval of the difference on the
             same splits (None with a single split).
-        distance: From the private source model's loss to that of the private optimum; None where one of them is not
-            there.
+        distance: From the private source model's loss to that of the private optimum; None if one of them is missing.
     """
 
     shift: str
@@ -46,11 +45,11 @@ class Verdict:
 
     @property
     def relation(self) -> Relation:
-        """Better than the best that there is without a hybrid, worse, or open: one rule for both directions.
+        """Whether the hybrid is better than the best without a hybrid, worse, or open: one rule for both directions.
 
-        Better only where the interval of what is gained is above 0, worse only where it is below; where it holds 0, or
-        there is none, these splits do not tell. The gap that the run states is about something else: what its judges
-        can guarantee on one split, however good the answer is.
+        Better only if the interval of the gain is above 0, worse only if it is below; if it contains 0, or there is
+        none, these splits do not decide. The gap that the run states is a different quantity: what its judges can
+        guarantee on one split, however good the answer is.
         """
         if self.low is None or self.high is None:
             return "open"
@@ -58,16 +57,16 @@ class Verdict:
 
     @property
     def closed(self) -> float | None:
-        """The share of the distance that is closed; None where there is none to speak of."""
+        """The share of the distance that is closed; None if the distance is negligible."""
         if self.distance is None or self.source_loss is None or self.distance <= DISTANCE:
             return None
         return (self.source_loss - self.loss) / self.distance
 
 
 def verdict(rows: dict[str, Row], method: str) -> Verdict | None:
-    """Return the verdict about a method, from the rows of one shift and epsilon by method.
+    """Return the verdict on a method, from the rows of one shift and epsilon by method.
 
-    None where the hybrid or all that there is without one are not measured, or were refused on every split.
+    None if the hybrid, or all alternatives without a hybrid, were not measured or were refused on every split.
     """
     measured = {name: row for name, row in rows.items() if row["splits"]}
     alone = [measured[name] for name in ALONE if name in measured]
@@ -92,6 +91,6 @@ def verdict(rows: dict[str, Row], method: str) -> Verdict | None:
 
 
 def _paired(first: Row, second: Row) -> tuple[float | None, float | None]:
-    if len(first["losses"]) != len(second["losses"]):  # one of them was refused on some splits
+    if len(first["losses"]) != len(second["losses"]):  # one method was refused on some splits
         return None, None
     return interval((np.array(first["losses"]) - np.array(second["losses"])).tolist())
