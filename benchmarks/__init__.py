@@ -1,1 +1,1 @@
-"""Benchmarks and slower evidence: ``python -m benchmarks.NAME [--json]``."""
+"""Benchmarks and slow experiments: ``python -m benchmarks.NAME [--json]``."""

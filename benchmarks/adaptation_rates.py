@@ -41,11 +41,11 @@ class Rate:
     """One series: means over repetitions, and the slope fitted to them.
 
     Attributes:
-        theorem: What is measured.
-        mu: Of the run.
-        sizes, means, errors: n, the mean at each, its standard error.
-        slope: s of mean ~ n^-s.
-        claimed: The bound's.
+        theorem: The measured quantity.
+        mu: The mu of the run.
+        sizes, means, errors: n, the mean at each n, its standard error.
+        slope: s in mean ~ n^-s.
+        claimed: The slope of the bound.
     """
 
     theorem: str
@@ -71,7 +71,7 @@ def domains(n: int, seed: int, labels: bool) -> Domains:
 
 
 def convex_excess(n: int, mu: float, seed: int) -> float:
-    """Return F at what a private run with T = (n mu)^2/(4 d) found, over its least value, for the run's discrepancy."""
+    """Return F at the result of a private run with T = (n mu)^2/(4 d), minus its minimum, for the run's discrepancy."""
     given = domains(n, 1, labels=False)
     iterations = max(1, round((n * mu) ** 2 / (4 * DIMENSION)))
     settings = ConvexSettings(alpha=0.3, kappa_1=20.0, kappa_2=0.0, steps="paper", iterations=iterations)
@@ -79,7 +79,7 @@ def convex_excess(n: int, mu: float, seed: int) -> float:
     prepared = prepare(given, settings, mu, source)
     target = Objective(prepared.domains, 0.3, prepared.discrepancy, 20.0, 0.0, 0.0)
     found = adaptation.solve(given, settings, mu, source)
-    # The best scales are 1 where kappa_1 exceeds every loss, and F is then weighted least squares.
+    # If kappa_1 exceeds every loss, the best scales are 1, and F is weighted least squares.
     return target.value(found.weights, found.scales) - target.value(_best(target), np.ones(SOURCE + n))
 
 
@@ -123,7 +123,7 @@ def series(
 
 
 def condition(n: int, mu: float) -> tuple[float, float]:
-    """Return the n that Theorem 4.4 wants for kappa_1 = .2 instead, and the squared distance of u that is in it."""
+    """Return the n that Theorem 4.4 requires for kappa_1 = .2 instead, and the squared distance of u in it."""
     given = domains(n, 1, labels=False)
     settings = ConvexSettings(alpha=0.3, kappa_1=0.2, kappa_2=0.0, iterations=4000, output="last")
     target_scales = adaptation.solve(given, settings, None, RandomSource.seeded(1)).scales

@@ -33,13 +33,13 @@ BEYOND_CACHES = 1 << 28
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured.
+    """The measurements.
 
     Attributes:
-        seconds: Of the whole fit, discrepancy and noise included.
-        processor_seconds: What it had of the processor: the same on a quiet machine.
-        bytes_a_second: Records' bytes that the fit's iterations went through.
-        records_read, memory_read: Bytes a second of a plain sum over the same records, and over an array that fits in
+        seconds: Time of the whole fit, discrepancy and noise included.
+        processor_seconds: Its processor time: equal to ``seconds`` on a quiet machine.
+        bytes_a_second: Bytes of records that the fit's iterations read per second.
+        records_read, memory_read: Bytes per second of a plain sum over the same records, and over an array that fits in
             no cache.
     """
 
@@ -55,7 +55,7 @@ class Speed:
 
     @property
     def meets(self) -> bool:
-        """Whether it is done within a minute."""
+        """Whether the fit takes at most a minute."""
         return self.seconds <= MAX_SECONDS
 
 
@@ -69,7 +69,7 @@ def total(numbers: AnyArray) -> float:
 
 
 def least(work: Callable[[], object], runs: int = 20) -> float:
-    """Return the least time of some runs, after one to warm up."""
+    """Return the minimum time of some runs, after one warm-up run."""
     work()
     times = []
     for _ in range(runs):
@@ -90,7 +90,7 @@ def measure(m: int = 8_000, n: int = 10_000, d: int = 384, iterations: int = 15_
     domains = Domains(sides[0], sides[1])
     settings = ConvexSettings(alpha=0.5, kappa_1=5.0, kappa_2=10.0, kappa_inf=1.0, iterations=iterations)
     mu, source = mu_allowed(1.0, 1e-6), RandomSource.seeded(1)
-    solve(domains, settings.model_copy(update={"iterations": 1}), mu, source)  # loops are compiled
+    solve(domains, settings.model_copy(update={"iterations": 1}), mu, source)  # compiles the loops
     began, busy = time.perf_counter(), time.process_time()
     solve(domains, settings, mu, source)
     seconds, busy = time.perf_counter() - began, time.process_time() - busy

@@ -1,12 +1,12 @@
-"""What an adversary reaches that chooses neighbours anew at each step, beside one explicit pair.
+"""The epsilon of an adversary that chooses neighbours anew at each step, compared with one explicit pair.
 
     python -m benchmarks.adaptive_pair [--json]
 
 Takes a minute. For rows of ``benchmarks.tightness``: the epsilon at delta of the pair A = C at one end of the ball,
 B at the other (forth), of the pair A = B (back), and of an adversary who picks at each step, knowing the privacy loss
 so far, the best of these and of three pairs with A in between: the value of the game, by dynamic programming over the
-loss. Losses are put on a grid that keeps their mean and adds a little to their variance, so that each epsilon is about
-a hundredth too large; they are to be compared with each other.
+loss. Losses are rounded to a grid that keeps their mean and slightly increases their variance. So each epsilon is about
+a hundredth too large, and the values should be compared only with each other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Means = tuple[float, float, float]
 
 
 def kernel(tv_bound: float, means: Means, width: float) -> Floats:
-    """Return the law of one step's loss under (1-s) A + s B, on multiples of the width from the lowest on."""
+    """Return the distribution of one step's loss under (1-s) A + s B, on multiples of the width from the lowest on."""
     a, b, c = means
     edges = np.linspace(-10.0, 10.0 + max(means), 200_001)
     x = 0.5 * (edges[1:] + edges[:-1])
@@ -69,7 +69,7 @@ def value(tv_bound: float, pairs: Sequence[Means], steps: int, epsilon: float, w
 
 
 def epsilon_reached(tv_bound: float, pairs: Sequence[Means], steps: int, delta: float, width: float) -> float:
-    """Return the epsilon up to which such an adversary has more than delta."""
+    """Return the epsilon up to which such an adversary reaches more than delta."""
     return between(4.0, 0.5, lambda level: value(tv_bound, pairs, steps, level, width) <= delta, 2e-3)
 
 

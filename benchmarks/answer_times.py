@@ -43,7 +43,7 @@ MIN_EPSILON = 0.001
 
 @dataclass(frozen=True)
 class Row:
-    """One question: seconds to read it, seconds a person to answer it, and what the schedule grants for all."""
+    """One question: seconds to read it, seconds per person to answer it, and the schedule's time for all."""
 
     question: str
     mechanism: str
@@ -56,7 +56,7 @@ class Row:
 
 
 def arms(trees: int, depth: int, features: int = FEATURES) -> Trees:
-    """Return trees of one arm each: as many steps as there can be for so many nodes."""
+    """Return trees of one arm each: the largest number of steps for so many nodes."""
     size = 2 * depth + 1
     feature = [
         node for _ in range(trees) for node in (*(k % features if k % 2 == 0 else LEAF for k in range(size - 1)), LEAF)
@@ -75,7 +75,7 @@ def arms(trees: int, depth: int, features: int = FEATURES) -> Trees:
 
 
 def questions() -> Iterator[tuple[str, Query, LocalRandomizer, int]]:
-    """Yield each question's name, the query, how it is answered, and how many features people have."""
+    """Yield each question's name, the query, its mechanism, and the number of people's features."""
     bit = parse_mechanism({"name": "warner", "epsilon": 1.0})
     short: dict[bool, Query] = {
         True: LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0)),
@@ -107,7 +107,7 @@ def questions() -> Iterator[tuple[str, Query, LocalRandomizer, int]]:
 
 
 def measured(name: str, query: Query, mechanism: LocalRandomizer, features: int, people: int) -> Row:
-    """Time one question, with the least of three runs for the people and one for the reading."""
+    """Time one question: the minimum of three runs for the people, and one run for the reading."""
     people = people if features == FEATURES else people // 8
     rng = np.random.default_rng(0)
     rows = Records(rng.random((people, features), dtype=np.float32), np.ones(people, dtype=np.int8))

@@ -1,4 +1,4 @@
-"""Debian's browsers without a screen, driven by Playwright (extra ``dev``): Chromium, and Firefox ESR by BiDi."""
+"""Debian's headless browsers, driven by Playwright (extra ``dev``): Chromium, and Firefox ESR by BiDi."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def trusting(name: str, authority: Path, folder: Path) -> dict[str, Any]:
         subprocess.run([certutil, "-d", f"sql:{database}", *words], check=True, capture_output=True)
     if name == "chromium":
         return {**options, "env": {**os.environ, "HOME": str(folder)}}
-    # Playwright names the profile, and takes no other one: it is filled as the browser starts.
+    # Playwright chooses the profile's folder itself, so the profile is filled when the browser starts.
     start = folder / "start"
     start.write_text(STARTING.format(database=shlex.quote(str(database)), browser=options["executable_path"]))
     start.chmod(0o700)

@@ -27,7 +27,7 @@ from deploy.deployment import Embedded
 
 
 def run(chosen: ResolvedScenario, seed: int, kill: bool) -> dict[str, Any]:
-    """Carry a scenario to its end; return what the curator released, the answer, and what was told on the way."""
+    """Run a scenario to its end; return what the curator released, the answer, and the progress notes."""
     began = time.perf_counter()
     lines: list[str] = []
     victims: list[int] = []

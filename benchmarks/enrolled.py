@@ -52,7 +52,7 @@ ALLOWED = 2.0
 
 
 def enrol_before(folder: Path, count: int) -> None:
-    """Make a referee's database that lists so many individuals, whose keys nobody has."""
+    """Make a referee's database that lists so many individuals, for whose keys there are no agents."""
     folder.mkdir(mode=0o700)
     with closing(RefereeStore(f"sqlite:///{folder}/referee.sqlite")) as store:
         for first in range(0, count, AT_ONCE):
@@ -64,11 +64,11 @@ def enrol_before(folder: Path, count: int) -> None:
 def _chosen(
     listed: Sequence[Participant], others: Iterable[Participant], invited: Mapping[str, str]
 ) -> Sequence[Participant]:
-    return listed  # nobody else writes to this database, and nobody was invited
+    return listed  # no other process writes to this database, and there are no invitations
 
 
 def measure(enrolled: int, individuals: int) -> dict[str, Any]:
-    """Return what requests of so many individuals cost, beside so many who are enrolled."""
+    """Return the cost of the requests of ``individuals`` agents when ``enrolled`` others are enrolled."""
     everybody = Options(individuals=enrolled + individuals)
     chosen = everybody.scenario()
     with tempfile.TemporaryDirectory(prefix="enrolled-") as name:
@@ -83,7 +83,7 @@ def measure(enrolled: int, individuals: int) -> dict[str, Any]:
 
 
 def paired(sizes: Sequence[int], individuals: int) -> list[dict[str, Any]]:
-    """Return what an enrolment costs beside each number of enrolled, from groups that are enrolled by turns."""
+    """Return the cost of an enrolment for each number of enrolled, from groups that are enrolled in turn."""
     token = secrets.token_hex(16)
     with tempfile.TemporaryDirectory(prefix="enrolled-") as name, ExitStack() as opened:
         registrars = []
@@ -146,7 +146,7 @@ async def _requests(target: LoadTarget, chosen: Any, individuals: int) -> dict[s
 
 
 async def first_question(load: Load, poll: bytes) -> float:
-    """Return when an agent that polls is asked something."""
+    """Return the time at which a polling agent gets a question."""
     connection = await Connection.to(load.host, load.port)
     while (await connection.request(poll)).status != 200:
         await asyncio.sleep(AGAIN)

@@ -53,7 +53,7 @@ def _context(ca: str) -> ssl.SSLContext:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a flood goes, how many connections it holds, and how TLS is spoken there (None: not at all)."""
+    """The target of a flood, the number of connections, and the TLS context (None: no TLS)."""
 
     port: int
     connections: int
@@ -70,7 +70,7 @@ class Place:
         return made
 
     def secured(self, connection: socket.socket) -> socket.socket:
-        """Shake hands, where TLS is spoken."""
+        """Do the TLS handshake, if there is TLS."""
         if self.ca is None:
             return connection
         return _context(self.ca).wrap_socket(connection, server_hostname="127.0.0.1")
@@ -81,7 +81,7 @@ class Place:
 
 
 def _churn(place: Place, sent: bytes, *, read: bool = False) -> None:
-    """Open connections one after the other, say something on each, and leave."""
+    """Open connections one after the other, send something on each, and close it."""
     while place.lasts():
         with suppress(OSError), place.connect() as connection:
             connection.sendall(sent)
@@ -90,7 +90,7 @@ def _churn(place: Place, sent: bytes, *, read: bool = False) -> None:
 
 
 def _hold(place: Place, say: Callable[[socket.socket], None], receive: int | None = None, secured: bool = True) -> None:
-    """Hold many connections, say something on each again and again, and read nothing; who is dropped comes again."""
+    """Hold many connections, send something on each repeatedly, and read nothing; reopen dropped ones."""
     held: list[socket.socket | None] = [None] * place.connections
     while place.lasts():
         for i, found in enumerate(held):
@@ -123,27 +123,27 @@ def _hello(context: ssl.SSLContext) -> bytes:
 
 
 def unread_large(place: Place) -> None:
-    """Ask for a large answer again and again, and take none."""
+    """Request a large answer repeatedly, and read none."""
     _hold(place, lambda connection: connection.sendall(LARGE), receive=1024)
 
 
 def unread_small(place: Place) -> None:
-    """Ask for small answers without end, and take none."""
+    """Request small answers endlessly, and read none."""
     _hold(place, lambda connection: connection.sendall(HEALTH * 100), receive=1024)
 
 
 def unread_pipelined(place: Place) -> None:
-    """Ask for sixteen large answers at once, and take none."""
+    """Request sixteen large answers at once, and read none."""
     _hold(place, lambda connection: connection.sendall(LARGE * 16), receive=1024)
 
 
 def unread_default_window(place: Place) -> None:
-    """Ask for sixteen large answers at once into a window as it comes, and take none."""
+    """Request sixteen large answers at once with the default receive window, and read none."""
     _hold(place, lambda connection: connection.sendall(LARGE * 16))
 
 
 def slow_reading(place: Place) -> None:
-    """Ask for large answers, and take some bytes now and then."""
+    """Request large answers, and read some bytes now and then."""
 
     def say(connection: socket.socket) -> None:
         with suppress(BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
@@ -156,7 +156,7 @@ def slow_reading(place: Place) -> None:
 
 
 def pipelined_read(place: Place) -> None:
-    """Ask for sixteen large answers at once, take them, and ask again."""
+    """Request sixteen large answers at once, read them, and repeat."""
 
     def say(connection: socket.socket) -> None:
         with suppress(BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
@@ -171,14 +171,14 @@ def pipelined_read(place: Place) -> None:
 
 
 def asked_and_left(place: Place) -> None:
-    """Ask for large answers and leave before they come."""
+    """Request large answers and disconnect before they come."""
     while place.lasts():
         with suppress(OSError), place.connect() as connection:
             place.secured(connection).sendall(LARGE * 16)
 
 
 def closing_unread(place: Place) -> None:
-    """Ask for a large answer and for the connection's end, take nothing, and come again on another connection."""
+    """Request a large answer with ``Connection: close``, read nothing, and repeat on another connection."""
     held: list[socket.socket] = []
     while place.lasts():
         with suppress(OSError):
@@ -189,7 +189,7 @@ def closing_unread(place: Place) -> None:
 
 
 def silent(place: Place) -> None:
-    """Open connections and say nothing."""
+    """Open connections and send nothing."""
     _hold(place, lambda connection: connection.sendall(b""), secured=False)
 
 
@@ -204,12 +204,12 @@ def half_bodies(place: Place) -> None:
 
 
 def connects(place: Place) -> None:
-    """Open connections and leave."""
+    """Open connections and close them."""
     _churn(place, b"")
 
 
 def invalid(place: Place) -> None:
-    """Send what is no HTTP."""
+    """Send data that is not HTTP."""
 
     def say(connection: socket.socket) -> None:
         connection.sendall(b"\x00\x01\x02 nonsense\r\n\r\n" * 20)
@@ -227,12 +227,12 @@ def plain_reset(place: Place) -> None:
 
 
 def plain_left(place: Place) -> None:
-    """Send plain HTTP, and leave at once."""
+    """Send plain HTTP, and disconnect at once."""
     _churn(place, HEALTH)
 
 
 def plain_read(place: Place) -> None:
-    """Send plain HTTP, read what comes, and leave."""
+    """Send plain HTTP, read the response, and disconnect."""
     _churn(place, HEALTH, read=True)
 
 
@@ -242,17 +242,17 @@ def plain_held(place: Place) -> None:
 
 
 def garbage(place: Place) -> None:
-    """Send what is no TLS, and leave."""
+    """Send data that is not TLS, and disconnect."""
     _churn(place, b"\x16\x03\x01" + secrets.token_bytes(500))
 
 
 def hellos_left(place: Place) -> None:
-    """Begin handshakes, and leave."""
+    """Begin handshakes, and disconnect."""
     _churn(place, _hello(_context(str(place.ca))))
 
 
 def hellos_read(place: Place) -> None:
-    """Begin handshakes, read what comes, and leave."""
+    """Begin handshakes, read the response, and disconnect."""
     _churn(place, _hello(_context(str(place.ca))), read=True)
 
 
@@ -285,7 +285,7 @@ def hellos_dripped(place: Place) -> None:
 
 
 def hellos_stuffed(place: Place) -> None:
-    """Begin handshakes, and send records without end in place of what ends them."""
+    """Begin handshakes, and send endless records instead of completing them."""
     hello = _hello(_context(str(place.ca)))
     begun: set[int] = set()
     record = b"\x17\x03\x03\x40\x00" + bytes(1 << 14)
@@ -300,14 +300,14 @@ def hellos_stuffed(place: Place) -> None:
 
 
 def handshakes(place: Place) -> None:
-    """Shake hands, and leave."""
+    """Complete handshakes, and disconnect."""
     while place.lasts():
         with suppress(OSError), place.connect() as connection:
             place.secured(connection).close()
 
 
 def handshakes_held(place: Place) -> None:
-    """Shake hands, and say nothing more."""
+    """Complete handshakes, and send nothing more."""
     _hold(place, lambda connection: connection.sendall(b""))
 
 
@@ -346,7 +346,7 @@ SERVICES = ("referee", "curator", "issuer", "relay", "witness")
 
 @contextmanager
 def running(name: str, folder: Path, certificates: Path | None) -> Iterator[tuple[PartyProcess, int]]:
-    """Start a service; gives its process and port."""
+    """Start a service; yield its process and port."""
     port = free_port()
     state = ["--state", str(folder / name)]
     command = {
@@ -375,14 +375,14 @@ _TOKENS = ("TANDEM_ENROLMENT_TOKEN", "TANDEM_OPERATOR_TOKEN", "TANDEM_WITNESS_TO
 
 
 def resident(pid: int) -> int:
-    """Return the memory that a process holds, bytes."""
+    """Return the resident memory of a process in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
 
 
 @dataclass
 class Honest:
-    """What an honest client and the service's memory were like during a flood."""
+    """Measurements of an honest client and of the service's memory during a flood."""
 
     seconds: list[float] = field(default_factory=list)
     failed: int = 0
@@ -390,7 +390,7 @@ class Honest:
 
 
 async def _honest(place: Place, pid: int, found: Honest) -> None:
-    """Ask every tenth of a second, whether or not what was asked before is answered."""
+    """Send a request every tenth of a second, whether or not earlier ones are answered."""
     context = None if place.ca is None else _context(place.ca)
     asked: set[asyncio.Task[None]] = set()
 
@@ -417,7 +417,7 @@ async def _honest(place: Place, pid: int, found: Honest) -> None:
 def measure(
     party: PartyProcess, port: int, name: str, seconds: float, connections: int, ca: Path | None
 ) -> dict[str, Any]:
-    """Flood a service, and return what became of honest requests, of memory and of the log."""
+    """Flood a service, and return measurements of honest requests, memory and the log."""
     pid, logged = party.process.pid, len(party.logged().splitlines())
     before = resident(pid)
     place = Place(port, connections, time.monotonic() + seconds, None if ca is None else str(ca))

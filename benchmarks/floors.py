@@ -51,7 +51,7 @@ PLANE = Linear(weights=(1.0, -0.5, 0.25, 0.125, -1.0, 0.3, 0.2, 0.1), threshold=
 
 @dataclass(frozen=True)
 class Row:
-    """One floor: ``measured`` must be at least (rates) or at most (times, memory) ``floor``; None: there is none."""
+    """One floor: ``measured`` must be at least (rates) or at most (times, memory) ``floor``; None: no limit."""
 
     work: str
     measured: float
@@ -60,14 +60,14 @@ class Row:
 
     @property
     def meets(self) -> bool:
-        """Whether it does."""
+        """Whether the measurement meets the floor."""
         if self.floor is None:
             return True
         return self.measured >= self.floor if self.unit.endswith("/s") else self.measured <= self.floor
 
 
 class Drawn(Sampler):
-    """Draws that are at hand already: what a learner does on its own, without the sample."""
+    """Precomputed draws, to measure a learner's own work without the sample."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -83,7 +83,7 @@ class Drawn(Sampler):
 
 
 def seconds(work: Callable[[], object], runs: int = 3) -> float:
-    """Return the least time of some runs, after one to warm up."""
+    """Return the minimum time of some runs, after one warm-up run."""
     work()
     return min(once(work) for _ in range(runs))
 
@@ -96,7 +96,7 @@ def once(work: Callable[[], object]) -> float:
 
 
 def peak() -> float:
-    """Return the most memory that this process ever had, in GiB."""
+    """Return the peak memory of this process, in GiB."""
     lines = Path("/proc/self/status").read_text("ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
 
@@ -134,7 +134,7 @@ def passes() -> list[Row]:
 
 
 def wide_descent() -> list[Row]:
-    """Measure private gradient descent in 200 dimensions on one core, and its own part of that, without the draws."""
+    """Measure private gradient descent in 200 dimensions on one core, with and without the draws."""
     one_core()
     ball = {"side": "source", "d": 200, "close": 6, "sigma_source": 1.0, "sigma_target": 0.4, "norm": 27.9}
     population = SimulatedRecordSource(parse_distribution({"name": "gaussian-ball", **ball}), 1, 75_000)
@@ -152,7 +152,7 @@ def wide_descent() -> list[Row]:
 
 
 def fetches(sample: Sample) -> float:
-    """Return how many random rows a second all cores can copy from a sample in memory: the limit of its draws."""
+    """Return how many random rows per second all cores can copy from a sample in memory: the limit for draws."""
     rows = sample.whole
     assert isinstance(rows, FixedRows)
     cores, size, calls = processors(), 1 << 16, 100
@@ -196,7 +196,7 @@ def full_size() -> list[Row]:
 
 
 def referee_run(scenario: str, *sets: str) -> dict[str, Any]:
-    """Run a scenario as a user does, and return its result."""
+    """Run a scenario with the user's command, and return its result."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "referee.cli", "run", scenario, "--seed", "1", "--json", "--output", folder]
         told = [word for key in sets for word in ("--set", key)]

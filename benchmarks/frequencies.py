@@ -62,11 +62,11 @@ class Rival:
     """A library's counterpart of an oracle.
 
     Attributes:
-        oracle: Ours.
-        library, name: Theirs.
-        finish: What is done to shares, theirs and ours: ``none`` or ``clipped`` (and scaled to a sum of 1).
-        most_items: Largest k that it is asked to do.
-        make: From epsilon and k to a client (items to answers) and a server (answers to shares).
+        oracle: The name of Tandem's oracle.
+        library, name: The library, and its name for the oracle.
+        finish: Post-processing of the shares of both: ``none`` or ``clipped`` (and scaled to a sum of 1).
+        most_items: Largest k for which it is measured.
+        make: Maps epsilon and k to a client (items to answers) and a server (answers to shares).
     """
 
     oracle: str
@@ -109,12 +109,12 @@ class Row:
 
     @property
     def as_good(self) -> bool:
-        """Whether our error is not measurably larger."""
+        """Whether Tandem's error is not measurably larger."""
         return self.ratio <= 1.0 + EQUAL + self.spread
 
     @property
     def faster(self) -> float:
-        """How many times as fast ours is, on the side where that is less."""
+        """The speed of Tandem's oracle relative to the library's: the smaller ratio of client and server."""
         return min(self.rates.client / self.their_rates.client, self.rates.server / self.their_rates.server)
 
 
@@ -193,7 +193,7 @@ def rivals() -> list[Rival]:
 
 
 def zipf(k: int, people: int, seed: int) -> Words:
-    """Draw items with chances proportional to 1/rank^1.1, the ranks in random order."""
+    """Draw items with probabilities proportional to 1/rank^1.1, the ranks in random order."""
     generator = np.random.default_rng([seed, k])
     chances = np.arange(1, k + 1) ** -1.1
     ranks = generator.choice(k, people, p=chances / chances.sum())
@@ -207,7 +207,7 @@ def true_shares(items: Words, k: int) -> Floats:
 
 
 def finished(shares: Floats, finish: str) -> Floats:
-    """Clip and scale shares, if they are to be."""
+    """Clip and scale shares if ``finish`` requires it."""
     if finish == "none":
         return shares
     clipped = np.maximum(shares, 0.0)
@@ -215,7 +215,7 @@ def finished(shares: Floats, finish: str) -> Floats:
 
 
 def made(name: str, epsilon: float) -> FrequencyOracle:
-    """Return one of our oracles."""
+    """Return one of Tandem's oracles."""
     oracle = parse_mechanism({"name": name, "epsilon": epsilon})
     if not isinstance(oracle, FrequencyOracle):
         raise SystemExit(f"{name} is no frequency oracle")
@@ -238,7 +238,7 @@ def ours(oracle: FrequencyOracle, items: Words, k: int, seed: int) -> tuple[Floa
 
 
 def our_rates(oracle: FrequencyOracle, k: int, people: int) -> Rates:
-    """Measure an oracle of ours: the best of three runs, after one to warm up."""
+    """Measure one of Tandem's oracles: the best of three runs, after one warm-up run."""
     measured = min(people, MAX_PAIRS // k) if oracle.name == "olh" else people
     items = zipf(k, measured, 0)
     runs = [ours(oracle, items, k, seed) for seed in range(4)][1:]
@@ -246,7 +246,7 @@ def our_rates(oracle: FrequencyOracle, k: int, people: int) -> Rates:
 
 
 def their_rates(client: Client, server: Server, k: int, people: int) -> tuple[Rates, Words, Floats]:
-    """Measure a library on more and more people, until that takes :data:`SECONDS` or they are as many as ours.
+    """Measure a library on more and more people, until that takes :data:`SECONDS` or their number is ``people``.
 
     Returns:
         Its rates, and the items of the last people with its estimates of their shares.
@@ -340,7 +340,7 @@ def line(row: Row) -> str:
 
 
 def summary(found: Sequence[Row]) -> str:
-    """Return what all rows say together."""
+    """Return a summary of all rows."""
     good = sum(row.as_good for row in found)
     least = min(found, key=lambda row: row.faster)
     where = f"{least.oracle} beside {least.library} {least.counterpart}, k = {least.items}"

@@ -47,13 +47,13 @@ def second_task(scenario: ResolvedScenario, seed: int) -> dict[str, float]:
 
 
 def promise(handed: ResolvedScenario, alone: ResolvedScenario) -> dict[str, dict[str, float]]:
-    """Return what may be called in all, its epsilon at the scenario's n, and the least n that the budget admits."""
+    """Return the most learner calls in all, their epsilon at the scenario's n, and the least n that fits the budget."""
     one = promised(handed, handed.curator.rounds, 1)
     return {"hand-over": one, "two runs": promised(handed, alone.curator.rounds, 2)}
 
 
 def promised(scenario: ResolvedScenario, rounds: int, runs: int) -> dict[str, float]:
-    """Price so many runs of so many rounds each, all on the same people, at the scenario's settings."""
+    """Return the privacy cost of ``runs`` runs of ``rounds`` rounds on the same people, by the scenario's settings."""
     policy = scenario.curator
     n, kappa, eta = policy.n, policy.kappa or 1.0, policy.eta
     epsilon, delta = float(policy.epsilon or 0.0), float(policy.delta or 0.0)

@@ -43,9 +43,9 @@ Search = Callable[[ItemQuery, FrequencyOracle, Answers], Words]
 
 @dataclass(frozen=True)
 class Row:
-    """What one search did with one kind of data.
+    """The results of one search on one kind of data.
 
-    ``found`` and ``wrong`` are means over runs: of planted (or first Zipf) items, and of items that nobody holds.
+    ``found`` and ``wrong`` are means over runs: of planted (or first Zipf) items, and of items that no agent holds.
     """
 
     search: str
@@ -64,7 +64,7 @@ def extend(query: ItemQuery, oracle: FrequencyOracle, answers: Answers) -> Words
 
 
 def tree_hist(query: ItemQuery, oracle: FrequencyOracle, answers: Answers) -> Words:
-    """Search as TreeHist does: keep the prefixes whose count noise alone reaches with probability beta/2 at most."""
+    """Search like TreeHist: keep the prefixes whose count noise alone reaches with probability at most beta/2."""
     came = reports_by_length(query, answers)
     prefixes: Words = np.zeros(1, dtype=np.uint64)
     before = 0
@@ -83,7 +83,7 @@ SEARCHES: dict[str, Search] = {"prefix extending": extend, "TreeHist": tree_hist
 
 
 def lengths(search: str, oracle: FrequencyOracle) -> tuple[int, ...]:
-    """Return the prefixes that a search asks for."""
+    """Return the lengths of the prefixes that a search asks for."""
     return ladder(BITS, oracle) if search == "prefix extending" else (*range(16, BITS), *[BITS] * 16)
 
 
@@ -96,7 +96,7 @@ def planted_shares(agents: int) -> Floats:
 
 
 def people(shares: Floats, agents: int, source: RandomSource) -> tuple[Words, Words]:
-    """Return items with these shares, and the items of so many people: the rest has a uniform one."""
+    """Return items with these shares, and the items of ``agents`` people; the rest of them have uniform items."""
     heavy = source.words(len(shares))
     which = np.searchsorted(np.cumsum(shares), source.uniforms(agents), side="right")
     return heavy, np.where(which < len(heavy), heavy[np.minimum(which, len(heavy) - 1)], source.words(agents))

@@ -1,4 +1,4 @@
-"""Measure and draw the house: sizes, and the arrows of imports between rooms, read from the sources.
+"""Measure and draw the code structure ("house"): sizes, and the imports (arrows) between packages ("rooms").
 
     python -m benchmarks.house                     # print the counts: files, lines, folders, class names, functions
     python -m benchmarks.house --list              # with the names of what is too small, too long or defined twice
@@ -7,8 +7,8 @@
     python -m benchmarks.house --tree DIR          # another checkout; with --output FILE.svg one picture of its rooms
 
 A room is a package or a module directly below ``common``, or a party as a whole; in the pictures of one party, a room
-is what lies directly below it. A room stands one floor above the highest room that it imports. Only arrows that others
-do not imply are drawn; an arrow that closes a circle is red.
+is a package or module directly below it. A room is one floor (layer) above the highest room that it imports. Arrows
+that follow from others are not drawn; an arrow in an import cycle is red.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Arrows = Mapping[str, frozenset[str]]
 
 
 def imports(root: Path, package: str) -> Iterator[tuple[str, str]]:
-    """Yield (importing module, imported name) for every import of one of the house's packages, wherever it stands."""
+    """Yield (importing module, imported name) for every import in one of the project's packages, also in functions."""
     for path in sorted((root / package).rglob("*.py")):
         module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -45,7 +45,7 @@ def imports(root: Path, package: str) -> Iterator[tuple[str, str]]:
 
 
 def arrows(root: Path, packages: tuple[str, ...]) -> Arrows:
-    """Return which room imports which; a command may know a deployment, which is no arrow of the house."""
+    """Return which room imports which; a command may import a deployment, which does not count as an arrow."""
     inside = len(packages) == 1
 
     def room(name: str) -> str | None:
@@ -79,12 +79,12 @@ def reaches(graph: Arrows, here: str, there: str) -> bool:
 
 
 def circles(graph: Arrows) -> set[tuple[str, str]]:
-    """Return the arrows that lie on a circle."""
+    """Return the arrows that are part of an import cycle."""
     return {(here, there) for here in graph for there in graph[here] if reaches(graph, there, here)}
 
 
 def floors(graph: Arrows) -> list[list[str]]:
-    """Return the rooms by floor, from the ground up; rooms on a circle stand side by side."""
+    """Return the rooms by floor, from the lowest layer up; rooms in an import cycle are on one floor."""
     bad, height = circles(graph), dict.fromkeys(graph, 0)
     for _ in graph:
         for here in graph:
@@ -94,7 +94,7 @@ def floors(graph: Arrows) -> list[list[str]]:
 
 
 def needed(graph: Arrows) -> set[tuple[str, str]]:
-    """Return the arrows that no longer way implies, and those on a circle."""
+    """Return the transitive reduction: the arrows that no longer path implies, and those in a cycle."""
     bad = circles(graph)
     return bad | {
         (here, there)
@@ -105,7 +105,7 @@ def needed(graph: Arrows) -> set[tuple[str, str]]:
 
 
 def picture(graph: Arrows) -> str:
-    """Return the SVG: ground floor at the bottom, arrows from who imports down to what is imported."""
+    """Return the SVG: the lowest layer at the bottom, arrows from the importing room down to the imported one."""
     rows, bad = floors(graph), circles(graph)
     width = max(len(row) for row in rows) * (BOX[0] + GAP) + GAP
     height = len(rows) * FLOOR + GAP
@@ -139,14 +139,14 @@ def picture(graph: Arrows) -> str:
 
 @dataclass(frozen=True)
 class Counts:
-    """What the house consists of; lists name what a reader may want to look at.
+    """Counts of the code; lists name the places that may need attention.
 
     Attributes:
-        files, lines: Of the product: without tests, benchmarks and documents.
-        lines_of_tests: Of tests.
-        folders: That hold product files.
+        files, lines: Numbers for the product: without tests, benchmarks and documents.
+        lines_of_tests: Number of lines of tests.
+        folders: Folders that hold product files.
         small: Product files of at most 60 lines, ``__init__`` apart.
-        long, wide: Product functions of more than 60 lines, of more than 10 parameters.
+        long, wide: Product functions with more than 60 lines, with more than 10 parameters.
         classes: Names of classes that the product defines more than once.
     """
 
@@ -196,7 +196,7 @@ def counts(root: Path) -> Counts:
 
 
 def show(found: Counts, names: bool) -> None:
-    """Print counts, a line each, with names if wanted."""
+    """Print counts, one per line, with names if requested."""
     for title, value in (
         ("product files", found.files),
         ("product lines", found.lines),

@@ -1,8 +1,8 @@
-"""Refuse what leans on the inside of a library: its private names, a value's private state, integers as addresses.
+"""Refuse use of a library's internals: its private names, a value's private state, integers as addresses.
 
     python -m benchmarks.interfaces          part of make check: a line for each place, and status 1 if there is any
 
-A library's next version may change what is private without a word, and a wrong address ends the process or worse.
+A library's next version may change private parts without notice, and a wrong address crashes the process or worse.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DOCUMENTED = frozenset({"_asdict", "_exit", "_fields", "_make", "_replace"})
 """Names of Python's own library that only look private."""
 NO_OTHER_WAY = frozenset(
     {
-        # scikit-learn shows the fitted parts of some models, which an export writes down, under no public name.
+        # scikit-learn has no public name for the fitted parts of some models, which an export needs.
         *("_fit_X", "_gamma", "_predictors", "_weights_not_none", "_y"),
         # Ray prints lost workers to standard output unless this is off.
         *("_private", "_worker_logs_enabled"),
@@ -38,7 +38,7 @@ def trees() -> dict[str, ast.Module]:
 
 
 def private(name: str) -> bool:
-    """Tell whether a name is private by its form: one underscore before it."""
+    """Return whether a name is private by its form: it begins with one underscore."""
     return name.startswith("_") and not name.startswith("__")
 
 
@@ -57,7 +57,7 @@ def own_names(tree: ast.Module) -> Iterator[str]:
 
 
 def places(tree: ast.Module, own: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """Yield line and reason of each place that leans on the inside of a library.
+    """Yield line and reason of each place that uses a library's internals.
 
     Args:
         own: Private names that the project defines anywhere.
@@ -82,7 +82,7 @@ def places(tree: ast.Module, own: frozenset[str]) -> Iterator[tuple[int, str]]:
 
 
 def main() -> int:
-    """Print what is wrong; return the exit status."""
+    """Print the places found; return the exit status."""
     found = trees()
     own = frozenset(name for tree in found.values() for name in own_names(tree) if private(name))
     wrong = [f"{path}:{line}: {why}" for path, tree in found.items() for line, why in places(tree, own)]

@@ -40,7 +40,7 @@ AGENTS = 1_000_000
 
 
 def best(work: Callable[[], object], amount: int) -> float:
-    """Return the most units per second over three runs, after one to warm up."""
+    """Return the most units per second over three runs, after one warm-up run."""
     work()
     seconds = []
     for _ in range(3):
@@ -51,7 +51,7 @@ def best(work: Callable[[], object], amount: int) -> float:
 
 
 def answer_all(folder: Path) -> Callable[[], object]:
-    """Return the work of a fresh hosted population that answers one question each."""
+    """Return a function in which all agents of a fresh hosted population answer one question each."""
     referee = Identity.create()
     scenario = {"agents": {"mechanism": Warner(epsilon=0.5).wire()}}
     order = ({"first": 0, "agents": AGENTS, "used": 0, "sha256": "0" * 64},)

@@ -3,12 +3,12 @@
     python -m benchmarks.load_curve [--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]
     python -m benchmarks.load_curve --from FILE.jsonl --picture FILE.svg
 
-Each size is a deployment of its own on this machine (``referee load-test --individuals N --json``), so that what one
-leaves behind changes no other. What should hold is that processor time a request does not grow; the rate says more of
-the machine. The picture needs the extra ``figures``. ``--flower`` also asks as many clients of Flower's simulation for
-one answer each, in one round, and needs ``pip install 'flwr[simulation]'``. With ``--from`` nothing is measured: what
-is drawn are documents that ``--json`` of the load test has printed, one a line: those of individuals alone, a curve for
-each kind of database.
+Each size is a deployment of its own on this machine (``referee load-test --individuals N --json``), so that no size
+affects another. The expectation is that processor time per request does not grow; the rate depends more on the machine.
+The picture needs the extra ``figures``. ``--flower`` also asks as many clients of Flower's simulation for one answer
+each, in one round, and needs ``pip install 'flwr[simulation]'``. With ``--from`` nothing is measured: it draws the
+documents that the load test has printed with ``--json``, one per line: those of individuals only, a curve for each kind
+of database.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def curve(sizes: list[int]) -> list[dict[str, Any]]:
 
 
 def kept(path: Path) -> list[dict[str, Any]]:
-    """Return the documents of a file that are about individuals alone, on a closed schedule, by size."""
+    """Return the documents of a file that are about individuals only, on a closed schedule, by size."""
     found = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     alone = [d for d in found if not d["options"]["hosted"] and d["options"]["schedule"] == "closed" and not d["idle"]]
     return sorted(alone, key=lambda document: int(document["options"]["individuals"]))
 
 
 def picture(found: list[dict[str, Any]], path: Path) -> None:
-    """Draw processor time of the referee a request, p99 and rate of each phase over the number of agents."""
+    """Draw the referee's processor time per request, p99 and rate of each phase over the number of agents."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -85,16 +85,16 @@ def picture(found: list[dict[str, Any]], path: Path) -> None:
 
 
 def _elsewhere(document: dict[str, Any]) -> bool:
-    """Tell whether a database server kept what was said."""
+    """Return whether the data were stored in a database server."""
     return bool(document["options"].get("database"))
 
 
 def flower(clients: int) -> dict[str, Any]:
     """Ask clients of Flower's simulation for one answer each, in one round; return how long that took.
 
-    Each client answers a coin toss with randomized response, and the server adds up: what a question of Tandem is,
-    without signatures, keys, durable storage and audit. Flower (Beutel et al. 2020, "Flower: A friendly federated
-    learning research framework") needs ``pip install 'flwr[simulation]'``.
+    Each client answers a coin toss with randomized response, and the server adds up the answers: like a question of
+    Tandem, without signatures, keys, durable storage and audit. Flower (Beutel et al. 2020, "Flower: A friendly
+    federated learning research framework") needs ``pip install 'flwr[simulation]'``.
     """
     import random
 

@@ -44,8 +44,8 @@ from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, PersonalPolicy
 from tests.local_agent.web.people import Person, page_of, scenario_file
 
-THREADS = 20  # in which the agents in Python take turns
-PATIENCE = 600_000  # milliseconds that a browser waits for what comes next
+THREADS = 20  # threads that the agents in Python share
+PATIENCE = 600_000  # milliseconds that a browser waits for the next step
 
 
 class Place(NamedTuple):
@@ -70,7 +70,7 @@ class Place(NamedTuple):
         )
 
     def ended(self, running: subprocess.Popen[str]) -> str:
-        """Return what a command has printed; RunFailed if it failed."""
+        """Return the output of a command; RunFailed if it failed."""
         printed, _ = running.communicate()
         if running.returncode:
             raise RunFailed(printed)
@@ -110,7 +110,7 @@ def parties(folder: Path, people: int) -> Iterator[Place]:
 
 
 class Python:
-    """People whose agents are in Python: all are enrolled at once, and answer once they are let."""
+    """People whose agents are in Python: all are enrolled at once, and answer from :meth:`answer` on."""
 
     def __init__(self, place: Place, codes: list[str]) -> None:
         self._opened = ExitStack()
@@ -129,7 +129,7 @@ class Python:
         return agent, host
 
     def answer(self) -> None:
-        """Let them poll and answer, in threads of their own, until all have or :meth:`close` is called."""
+        """Have them poll and answer, in their own threads, until all have answered or :meth:`close` is called."""
 
         def some(first: int) -> None:
             waiting = self._hosts[first::THREADS]
@@ -141,7 +141,7 @@ class Python:
         self._answering = [self._pool.submit(some, first) for first in range(THREADS)]
 
     def close(self) -> int:
-        """End them; return how many have a receipt."""
+        """Stop them; return how many have a receipt."""
         self._over.set()
         for each in self._answering:
             each.result()
@@ -150,7 +150,7 @@ class Python:
 
 
 def measure(folder: Path, python: int, at_browsers: dict[str, int]) -> bool:
-    """Carry the run out; tell whether all answers are counted, as every party sees it."""
+    """Execute the run; return whether all answers are counted, according to every party."""
     begun, people = time.monotonic(), python + sum(at_browsers.values())
 
     def tell(text: str) -> None:
@@ -193,7 +193,7 @@ def measure(folder: Path, python: int, at_browsers: dict[str, int]) -> bool:
             person.press("Check that it is counted")
             person.page.wait_for_selector("text=Your answer is counted as it was sent.")
         tell(f"{len(persons)} browsers have checked that their answer is counted")
-        complaints = [text for person in persons for text in person.wrong]  # a request that is lost is sent again
+        complaints = [text for person in persons for text in person.wrong]  # lost requests are retried
     for text in (*audited.splitlines(), *complaints):
         print(text)
     agents = json.loads((folder / "run" / "result.json").read_text("utf-8"))["agents"]

@@ -83,7 +83,7 @@ class Row:
 
 
 def setting(method: str, n: float, m: int, gamma: float) -> Setting | None:
-    """Return the setting of a method, None if no number of teachers is large enough."""
+    """Return the setting of a method; None if no number of teachers is large enough."""
     if method == "gnmax":
         sigma = answers_sigma(m, EPSILON, DELTA)
         return Setting(math.ceil(3.0 * math.sqrt(2.0) * sigma * -float(ndtri(BETA / m))), each=sigma)
@@ -109,7 +109,7 @@ def teachers(n: float, chunks: int, gamma: float, draw: np.random.Generator) -> 
     if gamma == 0.0:
         each = n / chunks / V
         left, right = (draw.poisson(each / 2.0, (V, chunks)) for _ in range(2))
-        # The last record before the truth, and the first one after it: maxima of so many uniforms.
+        # The last record before the truth, and the first one after it: maxima of that many uniforms.
         before = 0.5 * draw.uniform(size=(V, chunks)) ** (1.0 / np.maximum(left, 1)) * (left > 0)
         after = 1.0 - 0.5 * draw.uniform(size=(V, chunks)) ** (1.0 / np.maximum(right, 1)) * (right > 0)
         return np.sort((before + after) / 2.0, axis=1)
@@ -122,7 +122,7 @@ def teachers(n: float, chunks: int, gamma: float, draw: np.random.Generator) -> 
 
 
 def _minimizers(rows: int, each: int, gamma: float, draw: np.random.Generator) -> Floats:
-    """Return thresholds with the fewest mistakes on ``each`` records, for so many teachers; the middle of the gap."""
+    """Return for ``rows`` teachers the threshold with the fewest mistakes on ``each`` records, the middle of a gap."""
     x = np.sort(draw.uniform(size=(rows, each)), axis=1)
     signs = np.where((x > 0.5) ^ (draw.uniform(size=x.shape) < gamma), 1, -1)
     mistakes = np.concatenate([np.zeros((rows, 1), dtype=np.int64), np.cumsum(signs, axis=1)], axis=1)
@@ -133,7 +133,7 @@ def _minimizers(rows: int, each: int, gamma: float, draw: np.random.Generator) -
 
 
 def labelled(method: str, how: Setting, learned: Floats, kinds: Indices, x: Floats, source: RandomSource) -> Indices:
-    """Return the private class of each point, negative where none is said."""
+    """Return the private class of each point, negative if no class is released."""
     positive = np.zeros(len(x), dtype=np.int64)
     for kind in range(V):
         positive[kinds == kind] = np.searchsorted(learned[kind], x[kinds == kind])
@@ -221,7 +221,7 @@ def accounting() -> Iterator[dict[str, float | str]]:
 
 
 def exponents(found: Sequence[Row]) -> Iterator[dict[str, float | str]]:
-    """Fit the slopes of logarithmic rates, where some were wrong in every row."""
+    """Fit the slopes of logarithmic rates, if every row has some wrong labels."""
     for case in PLANS:
         against = "n" if case.endswith("n") else "m"
         for method in METHODS:

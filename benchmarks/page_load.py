@@ -30,7 +30,7 @@ PARTS = """() => ({
 
 
 def loaded(browser: Any, address: str) -> dict[str, float]:
-    """Return the milliseconds from the begin of a load until its HTML, all its modules, and its form are there."""
+    """Return the milliseconds from the start of a load until its HTML, all its modules, and its form are loaded."""
     context = browser.new_context()
     page = context.new_page()
     page.add_init_script(NOTICE)
@@ -48,7 +48,7 @@ def main() -> int:
     loads = parser.parse_args().loads
     with tempfile.TemporaryDirectory(prefix="page-load-") as folder, browsers.driver() as playwright:
         (Path(folder) / "page").mkdir()
-        page_of(Path(folder), "http://127.0.0.1:9")  # which the form does not ask
+        page_of(Path(folder), "http://127.0.0.1:9")  # the form sends no request to this address
         with serving(Path(folder) / "page") as address:
             for name in browsers.COMMANDS:
                 browser = getattr(playwright, name).launch(**browsers.launching(name))

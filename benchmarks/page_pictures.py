@@ -32,7 +32,7 @@ LOOKS = {"phone": (PHONE, "light"), "phone-dark": (PHONE, "dark"), "desk": (DESK
 
 
 class People:
-    """``make people`` as it runs."""
+    """A running ``make people``."""
 
     def __init__(self, folder: Path) -> None:
         command = [sys.executable, "-m", "deploy.people", str(folder / "run")]
@@ -58,7 +58,7 @@ class People:
 
 
 class Camera:
-    """Takes each step's pictures in all looks, of one browser tab."""
+    """Takes the pictures of each step of one browser tab, in all variants (``look``)."""
 
     def __init__(self, page: Any, output: Path) -> None:
         self._page, self._output = page, output
@@ -67,7 +67,7 @@ class Camera:
         page.on("console", lambda said: self.wrong.append(said.text))
 
     def take(self, name: str, look: str, *, whole: bool = False) -> None:
-        """Take the picture of a step, in few colours; ``whole``: with what is below the screen."""
+        """Take the picture of a step, in few colours; ``whole``: the full page, beyond the screen."""
         size, colours = LOOKS[look]
         self._page.set_viewport_size(size)
         self._page.emulate_media(color_scheme=colours)

@@ -39,14 +39,14 @@ _BLOCK = 1 << 16
 
 
 def people(dimension: int, divergence: float, seed: int) -> BiasedParity:
-    """Return the source with that divergence and a secret of its own."""
+    """Return a source with that divergence and its own secret."""
     secret = np.flatnonzero(RandomSource.seeded(seed, "secret").bernoullis(0.5, dimension))
     rate = 0.5 * (1.0 - math.sqrt(1.0 - 1.0 / divergence))
     return BiasedParity(side="source", d=dimension, secret=tuple(secret.tolist()), biased=1, rate=rate)
 
 
 def planned(dimension: int, divergence: float, epsilon: float, bounds: str) -> ResolvedScenario:
-    """Return the shipped scenario for another size, with every number planned."""
+    """Return the shipped scenario with another size, with all numbers planned."""
     sizes = [f"{side}.distribution.d={dimension}" for side in ("source", "target")]
     rest = [f"divergence.chi_squared={divergence}", f"divergence.supremum={2 * divergence}"]
     return resolve(loading.load("parity", [*sizes, *rest, f"curator.epsilon={epsilon}", f"bounds={bounds}"]))
@@ -61,7 +61,7 @@ def everybody(source: BiasedParity, seed: int, n: int) -> Iterator[Records]:
 def success(
     dimension: int, divergence: float, epsilon: float, bounds: str, repetitions: int, most: int
 ) -> dict[str, Any]:
-    """Learn again and again, and count."""
+    """Learn repeatedly, and count the successes."""
     curator = planned(dimension, divergence, epsilon, bounds).curator
     n, learner = curator.n, parse_learner(curator.settings)
     assert isinstance(learner, ParityLearner)
@@ -84,7 +84,7 @@ def success(
 
 
 def full_rank(dimension: int, divergence: float, repetitions: int) -> int:
-    """Return the most records that any repetition took until full rank, none left out."""
+    """Return the most records that any of the repetitions needed until full rank."""
     worst = 0
     for repetition in range(repetitions):
         seed = subseed(repetition, f"rank {dimension} {divergence}")
@@ -98,7 +98,7 @@ def full_rank(dimension: int, divergence: float, repetitions: int) -> int:
 
 
 def elimination(rows: int, dimension: int) -> dict[str, Any]:
-    """Time one system: packing, elimination, and all of it with a point of the solutions; microseconds."""
+    """Time one system, in microseconds: packing, elimination, and everything with a point of the solution space."""
     generator = np.random.default_rng(1)
     coefficients = generator.integers(0, 2, (rows, dimension)).astype(np.uint8)
     values = (coefficients @ generator.integers(0, 2, dimension) % 2).astype(np.uint8)

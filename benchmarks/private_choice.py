@@ -1,11 +1,11 @@
-"""What a private choice of hyperparameters costs, and what it is worth.
+"""The cost and the benefit of a private choice of hyperparameters.
 
     python -m benchmarks.private_choice [--people 4000] [--repetitions 10] [--json]
 
-First the price: epsilon of a choice among runs that cost (1, 1e-6) each, by the direct bound and by Renyi divergences,
-and the mu that is left for a run where the choice costs (1, 1e-6). Then the worth, on simulated people: the squared
-error of CnvxAdap for everybody's settings of a grid at the whole budget, for the best of them picked by a look at the
-people themselves (which has no guarantee), and for the private choice, all of it within the budget.
+First the cost: epsilon of a choice among runs that cost (1, 1e-6) each, by the direct bound and by Renyi divergences,
+and the mu that is left for a run if the choice costs (1, 1e-6). Then the benefit, on simulated people: the squared
+error of CnvxAdap for each setting of a grid at the whole budget, for the best of them selected on the people's data
+(which has no guarantee), and for the private choice, with everything within the budget.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PUBLIC, TEST = 8000, 20_000
 
 
 def prices() -> list[dict[str, Any]]:
-    """Return what each law costs."""
+    """Return the cost of each law of the number of runs."""
     one = mu_allowed(EPSILON, DELTA)
     return [
         {
@@ -79,7 +79,7 @@ def people(side: str, seed: int, count: int) -> Records:
 
 
 def worth(repetition: int, curator: int) -> dict[str, float]:
-    """Return the squared error of each way to come to settings, for one sample."""
+    """Return the squared error of each method to choose settings, for one sample."""
     sample, public, test = (
         people(side, 3 * repetition + place, count)
         for place, (side, count) in enumerate([("target", curator), ("source", PUBLIC), ("target", TEST)])

@@ -48,7 +48,7 @@ class Printed(NamedTuple):
 
 
 def printed(folder: Path) -> Iterator[Printed]:
-    """Run the commands in a folder and yield what they print, as it comes; CalledProcessError where one fails."""
+    """Run the commands in a folder and yield their output as it comes; CalledProcessError if one fails."""
     source = ROOT / "examples" / "own_data" / "make_people.py"
     (folder / source.name).write_text(source.read_text("utf-8"), "utf-8")
     kept = {"XDG_STATE_HOME": str(folder / "state"), "COLUMNS": str(WIDTH), "PYTHONUNBUFFERED": "1"}
@@ -91,7 +91,7 @@ def cast(lines: list[Printed]) -> str:
 
 
 def picture(lines: list[Printed], title: str = TITLE) -> str:
-    """Return an SVG in which the lines appear when they were printed, the last ones of a screen at a time."""
+    """Return an SVG in which the lines appear at the times when they were printed, and scroll like on a screen."""
     length = lines[-1].at + 2 * READING
     moves = {0.0: 0} | {line.at: max(0, place + 1 - HEIGHT) for place, line in enumerate(lines)}
     scroll = "".join(f"{at / length:.3%}{{transform:translateY({-rows * LINE}px)}}" for at, rows in moves.items())

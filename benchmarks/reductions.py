@@ -43,13 +43,13 @@ from referee.protocols.asking import ask_coded, learn_parity
 from referee.protocols.frequencies import SelectThenEstimateProtocol
 from referee.protocols.parities import OneOfManyParitiesProtocol, find_wanted
 
-Values = Callable[[AskAgents, slice], AnyArray]  # what the agents of a slice answer, randomized
+Values = Callable[[AskAgents, slice], AnyArray]  # returns the randomized answers of the agents of a slice
 Steps = Generator[Any, Any, Any]
 EPSILON = 4.0  # of a run, for each side; three times that of 4.3, whose curator divides it among 2^d parities
 
 
 def played(script: Steps, agents: Values, curator: Callable[[Any], Any] | None = None) -> Any:
-    """Run a script: each question goes to the next agents, each operation to the curator; return what it returns."""
+    """Run a script and return its result; each question goes to the next agents, each operation to the curator."""
     begin, reply = 0, None
     try:
         while True:
@@ -91,8 +91,8 @@ def curator_of(scenario: ResolvedScenario, people: Records, seed: int) -> Callab
 def selection(concepts: int, alpha: float, epsilon: float) -> ResolvedScenario:
     """Return a scenario of local selection among so many features: E[mean] >= max mean - alpha.
 
-    Each of n/d agents says one feature. All d estimates are within alpha/4 with probability 1 - alpha/2 (Hoeffding), so
-    the selected mean falls short by alpha/2, and by alpha/2 more on average for the rest of the probability.
+    For each feature, n/d agents report it. All d estimates are within alpha/4 with probability 1 - alpha/2 (Hoeffding),
+    so the selected mean falls short by alpha/2, and by alpha/2 more on average for the rest of the probability.
     """
     people = {"name": "biased-coins", "d": concepts, "biased": [], "rates": []}
     sides = [f"{side}.distribution={json.dumps(people)}" for side in ("source", "target")]
@@ -104,7 +104,7 @@ def selection(concepts: int, alpha: float, epsilon: float) -> ResolvedScenario:
 
 
 def converted(people: Records, concepts: Sequence[Hypothesis]) -> Records:
-    """Return the record that is selected by for each labelled one: bit i is 1 where concept i has the label."""
+    """Return for each labelled record the record for selection: bit i is 1 if concept i gives the label."""
     right = np.stack([1 - concept.mistakes(people) for concept in concepts], axis=1)
     return Records(np.ascontiguousarray(right), np.ones(len(people), dtype=np.int8))
 
@@ -112,7 +112,7 @@ def converted(people: Records, concepts: Sequence[Hypothesis]) -> Records:
 def learn_by_selection(
     concepts: Sequence[Hypothesis], people: Records, scenario: ResolvedScenario, seed: int
 ) -> Hypothesis:
-    """Return the concept that the selection protocol selects of the converted records: a proper local learner.
+    """Return the concept that the selection protocol selects on the converted records: a proper local learner.
 
     Each agent converts its own record, and answers with its epsilon as before. The concept that labels the records has
     mean 1, so the selected one's error is alpha on average, and by Markov 4 alpha with probability 3/4 (Claim C.2).
@@ -155,7 +155,7 @@ PLACES = ("problem", "source.distribution", "target.distribution")
 
 
 def curator_first(scenario: ResolvedScenario, public: int) -> Steps:
-    """Find the wanted parity: the curator learns all 2^d, with epsilon/2^d each, then every agent answers once."""
+    """Find the requested parity: the curator learns all 2^d, with epsilon/2^d each, then every agent answers once."""
     plan = OneOfManyParitiesProtocol().plan(scenario)
     problem: OneOfManyParities = plan.problem
     learned = []
@@ -183,9 +183,9 @@ def binary(numbers: Indices, bits: int) -> Bits:
 def all_parities(scenario: ResolvedScenario, people: Bits, seed: int, *, adaptive: bool = True) -> list[Parity | None]:
     """Find all 2^d parities of people (x, (<x, r_j>)_j) who are all with one curator, by a protocol that finds one.
 
-    Half of the people are replaced by shares of a random number. One share, of which the curator's part shows nothing,
-    is chosen anew for every s, so that what the others said serves for all s (Claim 4.3). Without ``adaptive`` it
-    stays: the reduction without its idea finds the same parity again and again.
+    Half of the people are replaced by shares of a random number. One share, about which the curator's part reveals
+    nothing, is chosen anew for every s, so that the answers of the others serve for all s (Claim 4.3). Without
+    ``adaptive`` it stays the same: then the reduction finds the same parity again and again.
     """
     problem = scenario.problem
     assert isinstance(problem, OneOfManyParities)
@@ -237,9 +237,9 @@ def claim_4_3(seed: int, c: int = 3, d: int = 2) -> dict[str, Any]:
 
 
 def agents_first(problem: ParityChoosesSecret, mechanism: BitMechanism, count: int) -> Steps:
-    """Find s_r where all agents are asked at once, before anything is known: for r, and for a share of any secret.
+    """Find s_r when all agents are asked at once, before anything is known: for r, and for a share of any secret.
 
-    A quarter of the agents is asked for r itself, which takes 2^c of them; the others for secrets by turns.
+    A quarter of the agents is asked for r itself, which takes 2^c of them; the others for the secrets in turn.
     """
     search = yield from ask_coded(CodeQuery(first=0, bits=problem.c, sign="label", public=1), count // 4)
     each, bits = (count - count // 4) >> problem.c, []
@@ -255,10 +255,10 @@ def agents_first(problem: ParityChoosesSecret, mechanism: BitMechanism, count: i
 def with_shares_alone(
     scenario: ResolvedScenario, volunteers: Records, holders: Bits, seed: int, *, chosen: bool = True
 ) -> tuple[int, int]:
-    """Find which secret is wanted, and it, with agents who hold shares alone: no x and no label (Claim 5.3).
+    """Find which secret is requested, and its value, with agents who hold only shares: no x and no label (Claim 5.3).
 
     Each agent chooses x and sends its message for the label 0 and that for the label 1; the curator, who learns r,
-    takes the one for <x, r>. Both sides answer twice, at 2 epsilon. ``chosen`` False takes the first one always.
+    takes the one for <x, r>. Both sides answer twice, at 2 epsilon. With ``chosen`` False it always takes the first.
     """
     problem, mechanism = scenario.problem, scenario.agents.bit_mechanism
     assert isinstance(problem, ParityChoosesSecret)
@@ -281,10 +281,10 @@ def with_shares_alone(
 
 
 def all_secrets(scenario: ResolvedScenario, secrets: Bits, agents: int, seed: int) -> list[int]:
-    """Find all 2^c bits that every agent holds, from messages that are sent once (Lemma 5.5): no curator is needed.
+    """Find all 2^c bits that every agent holds, from messages that are sent once, without a curator (Lemma 5.5).
 
-    The referee draws the shares of all numbers but one, which no volunteer of its own making holds; who draws that one
-    sends what makes the shares add up to the secret. Then it makes the volunteers of each r in turn.
+    The referee draws the shares of all numbers except one, which none of its simulated volunteers holds; an agent that
+    draws that number sends what completes the shares to the secret. Then it simulates the volunteers of each r in turn.
     """
     problem, coins = scenario.problem, np.random.default_rng(seed)
     assert isinstance(problem, ParityChoosesSecret)
@@ -309,13 +309,13 @@ def all_secrets(scenario: ResolvedScenario, secrets: Bits, agents: int, seed: in
 
 
 def chooses(c: int, beta: float = 0.05) -> tuple[ResolvedScenario, int]:
-    """Return a scenario about 2^c secrets, and how many agents :func:`agents_first` takes: 2^c times those of one."""
+    """Return a scenario about 2^c secrets, and how many agents :func:`agents_first` needs: 2^c times those for one."""
     scenario = sized("parity-chooses-secret", {"c": c}, f"beta={beta}")
     return scenario, (scenario.agents.count << c) * 4 // 3 + 4
 
 
 def claim_5_3(seed: int, c: int = 3) -> dict[str, Any]:
-    """Find the wanted secret with agents who hold shares alone; right: which one it is, and it."""
+    """Find the requested secret with agents who hold only shares; right: which one it is, and its value."""
     scenario, agents = chooses(c)
     people, problem = scenario.target.distribution, scenario.problem
     assert people is not None

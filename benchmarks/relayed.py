@@ -57,7 +57,7 @@ Plain = tuple[str, str, bytes, dict[str, str]]
 
 
 class Sealing:
-    """Encapsulates agents' requests beforehand, and reads what comes back."""
+    """Encapsulates agents' requests in advance, and opens the responses."""
 
     def __init__(self, configuration: KeyConfiguration, place: str, host: str) -> None:
         self._configuration, self._place, self._host = configuration, place, host
@@ -75,11 +75,11 @@ class Sealing:
             self._open[id(agent)] = raw, exchange
 
     def ask(self, agent: LightAgent) -> bytes:
-        """Return an agent's request as it travels."""
+        """Return an agent's encapsulated request."""
         return self._open[id(agent)][0]
 
     def opened(self, agent: LightAgent, body: bytes) -> bytes:
-        """Return what the referee answered."""
+        """Return the referee's decrypted answer."""
         found = InnerResponse.decode(self._open[id(agent)][1].open(body))
         if found.status != 200:
             raise SystemExit(f"a request was answered {found.status}: {found.content[:200]!r}")
@@ -87,7 +87,7 @@ class Sealing:
 
 
 def measure(individuals: int) -> dict[str, Any]:
-    """Return what requests of so many individuals of each way cost."""
+    """Return the cost of the requests of so many individuals, for each route."""
     everybody = Options(individuals=3 * individuals)
     chosen = everybody.scenario()
     with (
@@ -172,7 +172,7 @@ async def _requests(target: LoadTarget, relay: str, relay_pid: int, chosen: Any,
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return it as lines."""
+    """Return the measurements as lines of text."""
     lines = ["request | directly | at the gateway | through a relay | of the relay itself   (us of processor time)"]
     for name in PHASES:
         ways = [found["ways"][way][name] for way in WAYS]

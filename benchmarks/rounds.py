@@ -82,10 +82,10 @@ REST = "rest"
 
 @dataclass
 class Split:
-    """The seconds of one thread by part, each without the parts inside of it, and a mark at the beginning of a round.
+    """The seconds of one thread by part, each without the parts nested in it, and a mark at the beginning of a round.
 
-    A part has two numbers, shape (2,): by the clock, and of all cores together, which says more on a machine that does
-    other work too. What other threads do meanwhile belongs to the part that waits for them.
+    A part has two numbers, shape (2,): wall-clock time, and CPU time of all cores, which is more reliable on a machine
+    with other load. The work of other threads counts for the part that waits for them.
     """
 
     spent: dict[str, Floats] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Split:
         self.marks.append((_now(), dict(self.spent), self.asked))
 
     def timed(self, work: Callable[..., Any], part: str | Callable[..., str]) -> Callable[..., Any]:
-        """Return the function with a clock; it is not looked at in other threads."""
+        """Return the function with a timer, which ignores calls in other threads."""
 
         @functools.wraps(work)
         def measured(*given: Any, **named: Any) -> Any:

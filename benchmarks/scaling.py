@@ -41,7 +41,7 @@ Answer = TypeVar("Answer")
 
 
 class OnProgress:
-    """The most anonymous memory that this process holds from ``with`` on, in bytes; looked at ten times a second."""
+    """The peak anonymous memory of this process within ``with``, in bytes; sampled ten times a second."""
 
     def __init__(self) -> None:
         self.most = 0
@@ -65,14 +65,14 @@ class OnProgress:
 
 
 def timed(work: Callable[[], Answer]) -> tuple[Answer, Floats]:
-    """Do something; return what comes out, and how many seconds it took, on the wall and of all cores together."""
+    """Call a function; return its result, and the seconds it took: wall-clock time, and CPU time of all cores."""
     began = np.array([time.perf_counter(), time.process_time()])
     answer = work()
     return answer, np.array([time.perf_counter(), time.process_time()]) - began
 
 
 def measure(n: int, folder: Path) -> dict[str, float]:
-    """Measure one size; its file is gone afterwards."""
+    """Measure one size; its file is removed afterwards."""
     storage = ("curator.storage.place=disk", "curator.storage.numbers=fixed")
     numbers = ("curator.kappa=0.1", "curator.eta=0.1", "curator.rounds=100")
     chosen = settled(loading.load("ball", [f"curator.n={n}", *numbers, *storage]))

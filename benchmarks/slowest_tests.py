@@ -2,8 +2,8 @@
 
     python -m benchmarks.slowest_tests [--slow] [--tests 50]   # the quick tests, or the slow ones
 
-Whichever test compiles a loop first pays for it. The record in ``benchmarks/results/slowest_tests.txt`` is what this
-prints before and after a change.
+The first test that needs a loop bears the time to compile it. The record in ``benchmarks/results/slowest_tests.txt`` is
+the output before and after a change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> int:
     tier = "slow and not thorough" if chosen.slow else "not slow and not thorough"
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "times"
-        # As make does: each of many processes would compile anew what none may keep.
+        # Like make: otherwise each of many processes would compile what none may cache.
         environment = {**os.environ, RECORD: str(record), "PYTHONDONTWRITEBYTECODE": ""}
         command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-m", tier]
         before = os.times()

@@ -49,12 +49,12 @@ _fill = chacha.fill
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage takes.
+    """The time of one stage.
 
     Attributes:
         features: d.
-        stage: In words.
-        nanoseconds: Of one core, a step.
+        stage: A description of the stage.
+        nanoseconds: Time of one core per step.
     """
 
     features: int
@@ -63,7 +63,7 @@ class Stage:
 
 
 def least(work: Callable[[], object], steps: int) -> float:
-    """Return the least nanoseconds a step over many runs, after one to warm up."""
+    """Return the minimum nanoseconds per step over many runs, after one warm-up run."""
     work()
     found, ends = math.inf, time.perf_counter() + SECONDS
     while time.perf_counter() < ends:
@@ -74,11 +74,11 @@ def least(work: Callable[[], object], steps: int) -> float:
 
 
 def reads(sample: LocalSample, cores: int = 1, in_page: int = 1, page: int = 4096) -> float:
-    """Return the least nanoseconds of one of some cores, reading at once, for a copy of a random row.
+    """Return the minimum nanoseconds of one core to copy a random row, while ``cores`` cores read at the same time.
 
     Args:
         sample: In memory, in fixed-point numbers.
-        cores: How many read at once.
+        cores: How many read at the same time.
         in_page: How many rows are read from each page.
         page: Bytes of a page.
     """

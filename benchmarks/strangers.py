@@ -32,21 +32,21 @@ from typing import Any
 import tandem
 
 BIN = Path(sys.executable).parent
-LONGEST = 300.0  # seconds of processors of a path
+LONGEST = 300.0  # most seconds of processor time for a path
 Row = dict[str, str]
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Stranger:
-    """Who comes with two tables, and what they type.
+    """A new user with two tables, and the options that they type.
 
     Attributes:
-        person: Invents a row; the second argument tells whether it is of S.
-        sizes: Rows of S and of T.
-        options: Of ``referee init``, beside both files and ``--yes``.
-        positive: Whether a row of the file is a yes.
-        separator, encoding: Of both files.
+        person: Generates a row; the second argument states whether it is of S.
+        sizes: Numbers of rows of S and of T.
+        options: Options of ``referee init``, beside both files and ``--yes``.
+        positive: Whether a row of the file has the positive label.
+        separator, encoding: Those of both files.
     """
 
     person: Callable[[random.Random, bool], Row]
@@ -170,7 +170,7 @@ def invent(name: str, stranger: Stranger, folder: Path) -> list[Row]:
 
 
 def commands(stranger: Stranger) -> Iterator[tuple[str, ...]]:
-    """Yield what a stranger types, in order."""
+    """Yield the commands that a stranger types, in order."""
     yield ("init", "s.csv", "t.csv", *stranger.options, "--output", "mine.yaml", "--yes")
     yield ("check", "mine.yaml")
     yield ("plan", "mine.yaml")
@@ -179,7 +179,7 @@ def commands(stranger: Stranger) -> Iterator[tuple[str, ...]]:
 
 
 def wrong(result: Mapping[str, Any], rows: list[Row], stranger: Stranger) -> list[str]:
-    """Return what the verdict of a result says that is not so of T's rows."""
+    """Return the statements in a result's verdict that are false for T's rows."""
     truth = [stranger.positive(row) for row in rows]
     model, shown = tandem.load_model(result["run"]), []
     with warnings.catch_warnings():
@@ -196,13 +196,13 @@ def wrong(result: Mapping[str, Any], rows: list[Row], stranger: Stranger) -> lis
 
 
 def _processors() -> float:
-    """Return the seconds that the processors have worked for the commands so far."""
+    """Return the processor seconds of all commands so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def travel(name: str, stranger: Stranger, folder: Path) -> dict[str, Any]:
-    """Go one path in an empty folder; return what came of it."""
+    """Follow one path in an empty folder; return its results."""
     rows = invent(name, stranger, folder)
     own = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
     before, steps = _processors(), {}

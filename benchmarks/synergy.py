@@ -39,7 +39,7 @@ FEW = 100_000
 
 
 def run(name: str, side: str, repetition: int) -> dict[str, Any]:
-    """Run a scenario once; return what came out."""
+    """Run a scenario once; return its outcome."""
     asked = loading.load(name, [] if side == "whole" else [f"alone={side}"])
     chosen, people = resolve(asked), asked.target.distribution
     if asked.problem is None or people is None:
@@ -64,13 +64,13 @@ def run(name: str, side: str, repetition: int) -> dict[str, Any]:
 
 
 def stored() -> list[dict[str, Any]]:
-    """Return what was measured before; an unfinished last line is none."""
+    """Return the earlier measurements, without an unfinished last line."""
     lines = RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def measure(names: list[str], repetitions: int, workers: int) -> None:
-    """Run what is missing, in order of the repetitions."""
+    """Run the missing repetitions, in order."""
     done = {(row["name"], row["side"], row["repetition"]) for row in stored()}
     many = {name for name in names if resolve(loading.load(name)).agents.count > FEW}
     wanted = [
@@ -90,7 +90,7 @@ def measure(names: list[str], repetitions: int, workers: int) -> None:
 
 
 def summary(names: list[str]) -> list[dict[str, Any]]:
-    """Return a row a scenario and side: runs, how many were right, with the interval."""
+    """Return one row per scenario and side: runs, how many were right, with the interval."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in stored():
         groups[row["name"], row["side"]].append(row)
@@ -116,7 +116,7 @@ def summary(names: list[str]) -> list[dict[str, Any]]:
 
 
 def seconds(name: str, *sets: str) -> float:
-    """Return the least time of two runs of a scenario."""
+    """Return the minimum time of two runs of a scenario."""
     chosen = resolve(loading.load(name, list(sets)))
 
     def once() -> float:

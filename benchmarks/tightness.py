@@ -72,7 +72,7 @@ class Tightness:
 
 
 def epsilon_of_pair(tv_bound: float, ratio: float, steps: int, delta: float) -> float | None:
-    """Return the epsilon of the pair A = C at one end, B at the other; None where its grid would be too long.
+    """Return the epsilon of the pair A = C at one end, B at the other; None if its grid would be too long.
 
     Both directions are composed on a grid that keeps the mean of each loss, and the larger epsilon is taken.
     """
@@ -92,7 +92,7 @@ def _direction(s: float, u: float, steps: int, delta: float, width: float, point
     mixed = (1.0 - s) * mass + s * other
     log_r = np.log1p(s * np.expm1(np.minimum(u * middle - u * u / 2.0, 600.0)))
     losses, masses = (log_r, mixed) if forth else (-log_r, mass)
-    # A loss is put on its two neighbours with the same mean.
+    # Each loss is split between its two neighbouring grid points, with the same mean.
     places = losses / width
     low = np.floor(places)
     share = places - low
@@ -113,7 +113,7 @@ def _direction(s: float, u: float, steps: int, delta: float, width: float, point
 
 
 def drawn(tv_bound: float, ratio: float, steps: int) -> Subject:
-    """Return the pair as a function to be audited: the summed privacy loss of the steps, on either neighbour."""
+    """Return the pair as a function to audit: the total privacy loss of the steps, on either neighbour."""
 
     def subject(replaced: bool, runs: int, source: RandomSource) -> AnyArray:
         generator = np.random.default_rng(int(source.integers(1 << 62, 1)[0]))
@@ -130,7 +130,7 @@ def drawn(tv_bound: float, ratio: float, steps: int) -> Subject:
 
 
 def measured(tv_bound: float, ratio: float, steps: int, delta: float) -> tuple[float | None, int]:
-    """Return what an audit of the pair shows, and in how many runs; None where they would be fewer than 100."""
+    """Return the epsilon that an audit of the pair shows, and its number of runs; None if fewer than 100."""
     runs = min(40_000, DRAWS // steps)
     if runs < 100:
         return None, runs

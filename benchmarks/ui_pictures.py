@@ -63,7 +63,7 @@ PICTURES = (
 
 @contextmanager
 def referee_of(folder: Path, seed: int) -> Iterator[tuple[str, str]]:
-    """Start a curator, a referee and hosted agents of ``ball``; gives its address and operator's token."""
+    """Start a curator, a referee and hosted agents of ``ball``; yield the referee's address and operator token."""
     token = secrets.token_hex(16)
     tokens = {"TANDEM_ENROLMENT_TOKEN": secrets.token_hex(16), "TANDEM_OPERATOR_TOKEN": token}
     tokens["TANDEM_WITNESS_TOKEN"] = secrets.token_hex(16)
@@ -104,20 +104,20 @@ def page_of(app: Callable[[Rules], Service]) -> Iterator[Rules]:
 
 
 class Camera:
-    """Takes pictures of a page in a browser, and notes what the browser complains of."""
+    """Takes pictures of a page in a browser, and records the browser's error messages."""
 
     def __init__(self, browser: Any, rules: Rules, output: Path) -> None:
         self._browser, self._rules, self._output = browser, rules, output
         self.wrong: list[str] = []
 
     def take(self, name: str, path: str, size: dict[str, int], colours: str, wait_for: str = "h1") -> None:
-        """Take one picture, once something is on the page."""
+        """Take one picture, once the element ``wait_for`` is on the page."""
         context = self._browser.new_context(viewport=size, color_scheme=colours)
         page = context.new_page()
         page.on("console", lambda said: self.wrong.append(f"{name}: {said.text}"))
         page.goto(f"http://{self._rules.hosts[0]}{path}{'&' if '?' in path else '?'}key={self._rules.key}")
         page.wait_for_selector(wait_for, timeout=180_000)
-        page.evaluate("document.querySelector('.fields')?.scrollIntoView()")  # a plan's light stands below its form
+        page.evaluate("document.querySelector('.fields')?.scrollIntoView()")  # a plan's light is below its form
         file = self._output / f"{name}.png"
         page.screenshot(path=str(file))
         if file.stat().st_size > MAX_BYTES:
@@ -126,7 +126,7 @@ class Camera:
 
 
 def take_all(browser: Any, output: Path, seed: int) -> list[str]:
-    """Run ``ball``, take all pictures, and return what was wrong."""
+    """Run ``ball``, take all pictures, and return the problems found."""
     with tempfile.TemporaryDirectory(prefix="ui-pictures-") as place, ExitStack() as open_here:
         folder = Path(place)
         address, token = open_here.enter_context(referee_of(folder, seed))

@@ -3,8 +3,8 @@
     python -m benchmarks.words            # exit status 1, and a line each, if one is found
     python -m benchmarks.words --count    # how often each occurs
 
-An engineer searches for the field's words: "retry", "verify", "aggregate", "timeout". Looked at are all names that the
-product defines and all of its strings but docstrings.
+An engineer searches for the field's words: "retry", "verify", "aggregate", "timeout". It checks all names that the
+product defines and all of its strings except docstrings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INSTEAD = {
     "whoever": "any, with the role",
 }
 """Words that names and messages do not use, and what to write instead."""
-VERDICT = "cannot be told"  # an answer of the verdict on a run (referee/runs/verdict.py)
+VERDICT = "cannot be told"  # a possible verdict on a run (referee/runs/verdict.py)
 
 
 def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -49,9 +49,9 @@ def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) for every string of a module that is no docstring and no label of randomness."""
+    """Yield (line, text) for every string of a module except docstrings and labels of randomness."""
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):  # a label of randomness is part of what a seed decides
+    for node in ast.walk(tree):  # a label of randomness is part of what a seed determines
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "derive":
             alone |= {id(argument) for argument in node.args}
     for node in ast.walk(tree):
@@ -71,7 +71,7 @@ def found(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def main() -> int:
-    """Print what is found."""
+    """Print the words found; return the exit status."""
     parser = argparse.ArgumentParser(description="Find words that the field does not use.")
     parser.add_argument("--count", action="store_true", help="count instead of listing")
     chosen = parser.parse_args()

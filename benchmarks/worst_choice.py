@@ -1,13 +1,13 @@
-"""Which base makes a private choice as dear as its bound says? The attained delta, beside the claimed one.
+"""Tightness of the bound for a private choice: the delta that one explicit base attains, beside the claimed delta.
 
     python -m benchmarks.worst_choice [--json]
 
 Takes half a minute. For each law of the number of runs and each delta: mu of a run whose choice is (1, delta)-DP by
 :func:`common.privacy.theorems.selection.mu_for_selection`, and the least mu at which one explicit
 base has a choice with a larger delta, so that no bound can allow it. That base is Gaussian, N(0, 1) beside N(mu, 1),
-cut into bins, and its bins are ranked as the theorem of :mod:`common.privacy.theorems.selection`
-says. What is printed of it is summed up from the law of the best of K bins; nothing of the theorem enters but the
-order. docs/accounting.md, "A private choice", has the table.
+divided into bins, and its bins are ranked as in the theorem of :mod:`common.privacy.theorems.selection`. The printed
+values are computed from the law of the best of K bins; of the theorem only the order is used. docs/accounting.md,
+"A private choice", has the table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def shares(law: AnyLaw) -> Floats:
 
 
 def binned(mu: float) -> tuple[Floats, Floats]:
-    """Return N(mu, 1) and N(0, 1) in bins that ascend."""
+    """Return the probabilities of N(mu, 1) and N(0, 1) in ascending bins."""
     edges = np.concatenate([[-np.inf], np.linspace(-8.0, 8.0 + mu, BINS - 1), [np.inf]])
     upper = edges > 0.0
     first, second = (np.where(upper, -ndtr(mean - edges), ndtr(edges - mean)) for mean in (mu, 0.0))
@@ -52,9 +52,9 @@ def binned(mu: float) -> tuple[Floats, Floats]:
 
 
 def worst_order(first: Floats, second: Floats, law: AnyLaw, epsilon: float) -> AnyArray:
-    """Return the bins from the best to the worst: large bins downwards among the others, which rank upwards.
+    """Return the bins from the best to the worst: large bins in descending order among the others, which ascend.
 
-    A large bin s stands after the x of small ones where its term of the theorem is greatest.
+    A large bin s comes after the number x of small ones at which its term of the theorem is greatest.
     """
     slope = np.polynomial.polynomial.polyder(shares(law))
     low, low_other = (np.append(0.0, np.cumsum(side))[::STRIDE] for side in (first, second))  # N(x) and x
@@ -90,7 +90,7 @@ def attained(mu: float, law: AnyLaw, epsilon: float) -> float:
 
 
 def impossible(allowed: float, law: AnyLaw, delta: float) -> float:
-    """Return the least mu, to a part in 10^4, at which that base's choice has more than delta; above ``allowed``."""
+    """Return the least mu above ``allowed``, to a part in 10^4, at which that base's choice has more than delta."""
     return between(2.0 * allowed, allowed, lambda mu: attained(mu, law, EPSILON) > delta, 1e-4)
 
 
