@@ -337,7 +337,7 @@ def history_checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed |
 
 
 def receipt_of(text: str) -> Signed:
-    """Return the receipt in a text (an agent's file, or the referee's message itself); ``BadMessage`` if it has none."""
+    """Return the receipt in a text (an agent's file, or the referee's message itself), or raise ``BadMessage``."""
     try:
         tree = canonical.decode(text.encode("utf-8"))
         return Signed.parse(tree.get("receipt", tree))
