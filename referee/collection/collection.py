@@ -1,4 +1,4 @@
-"""Send questions and collect answers: each agent gets at most one question at a time, and each answers it once.
+"""Send questions and collect answers: each agent gets at most one question at a time, and answers it at most once.
 
 Any number of processes can take reports into one database (docs/architecture.md, "Several processes of one referee").
 """
@@ -48,9 +48,9 @@ from referee.tables import StoredQuestion, StoredReport, Taken
 Outcome = TypeVar("Outcome")
 
 REPORTS = 1000
-"""Participants a second that a question has further time for: so many individuals can report beside other work."""
+"""Participants for which a question's deadline is one second later: so many individuals can report per second."""
 HOSTED = 1_000_000
-"""Agents a second that a question has further time for: so many people of hosts can answer beside other work."""
+"""Agents for which a question's deadline is one second later: so many people of hosts can answer per second."""
 PATIENCE = 10  # how many deadlines to wait for the first report of a question before the run fails
 _LATER = "nothing can be stored at present, and nothing was acknowledged: say it again"
 

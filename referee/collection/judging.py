@@ -200,7 +200,7 @@ class Asked:
     kind: AnswerKind
     form: Callable[[], AnyBatch]
     _digests: dict[str, str] = field(default_factory=dict)
-    """Of what hosts are asked, by their keys: the assignment of very many people is written once, and hashed once."""
+    """Digests of hosts' assignments, by key: a large assignment is encoded and hashed only once."""
 
     @cached_property
     def batch(self) -> AnyBatch:
