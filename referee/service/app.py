@@ -57,7 +57,7 @@ FOR_AGENTS = re.compile(
     rb"GET /v1/(?:referee|runs/[0-9a-zA-Z_-]{1,64}/configuration)|POST /v1/(?:enrolments|polls|declines|proofs)"
     rb"|PUT /v1/reports/[0-9a-f]{32}"
 )
-"""What an individual's agent asks, and so may ask through the gateway and from a page of another origin: nothing of
+"""The requests of an individual's agent, allowed also through the gateway and from pages of other origins: none of
 hosts, operators or monitors."""
 RunName = Annotated[str, Path(pattern=RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
@@ -355,7 +355,7 @@ def _sent(wire: Any) -> Sent | TandemError:
 
 
 STATES = ("waiting", "running", "cancelling", "done", "exhausted", "refused", "failed", "cancelled")
-"""States of runs, which are told also where no run is in them."""
+"""States of runs; metrics report each one, even if no run is in it."""
 
 
 def of_referee(referee: Referee) -> list[Family]:
@@ -417,7 +417,7 @@ def _of_runs(referee: Referee) -> list[Family]:
 
 
 TAKING_OVER = 3.0
-"""Lengths of a lease in which another process may take over what one has left, or the first one begins."""
+"""Time, in lengths of a lease, for another process to take over from one that stopped, or for the first to begin."""
 
 
 def checks(referee: Referee, runner: Runner) -> dict[str, Check]:

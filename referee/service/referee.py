@@ -113,7 +113,7 @@ class Referee:
         self._tests: dict[str, dict[str, float]] = {}
         self._verdicts: dict[str, str] = {}
         self.progressed: dict[str, float] = {}
-        """When each run of this process last said something of its progress, by the machine's clock."""
+        """When each run of this process last reported progress, by the machine's monotonic clock."""
 
     def close(self) -> None:
         self._opened.close()

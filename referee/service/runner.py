@@ -37,12 +37,12 @@ log = logging.getLogger("tandem.referee")
 
 PAUSE = 5.0  # seconds before a retry when the database could not be used
 LOOK = 0.5
-"""Seconds after which to look for agents that a run waits for, other processes' runs, or a lease that has run out."""
+"""Seconds between checks for agents that a run waits for, other processes' runs, or an expired lease."""
 CATCH_UP = 10.0  # seconds between two attempts to have the ends of runs witnessed
 ENDING = 1.5
-"""Seconds in which runs under way may notice that they are to end; one that computes, or asks the curator, may not."""
+"""Seconds for runs under way to stop; one that computes, or waits for the curator, may take longer."""
 MAX_AT_ONCE = 32
-"""Runs that are under way at the same time: each holds its open question in memory. Further ones wait for one's end."""
+"""Most runs under way at the same time: each holds its open question in memory. Further ones wait until one ends."""
 
 
 class Runner:
