@@ -20,7 +20,7 @@ from common.scenario.scenario import ResolvedScenario
 
 _Found = TypeVar("_Found")
 BACK = "<"
-"""Typed in the place of an answer: the question before it is asked again."""
+"""Typed instead of an answer to return to the previous question."""
 
 
 class Ask(Protocol):

@@ -21,7 +21,7 @@ from referee.view.wording import IF_NONE_LEFT_OUT, PROMISED
 
 _OUT = console()
 UNSIGNED = ("verdict", "truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
-"""What a run folder holds beside the signed result: an experimenter's own findings."""
+"""Unsigned contents of a run folder, beside the signed result: an experimenter's own findings."""
 NAMED = 5  # most other runs that are named
 
 

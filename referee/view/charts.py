@@ -20,7 +20,7 @@ Scale = Callable[[_T], float]  # from a number to its position in pixels
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 MAX_BARS = 60  # with more rounds the intervals are drawn as a band and the estimates as a line
 MAX_POINTS = 240
-"""Points of such a band: about two pixels each. Where there are more rounds, several of them share a point."""
+"""Most points of such a band, about two pixels each. With more rounds, several share a point."""
 _WIDTH, _LEFT, _RIGHT, _TOP, _PLOT = 720, 64, 176, 36, 240
 _NARROW, _ROW = 360, 20  # a drawing for a phone: its width, and the height of a row below it
 _ENDS = {False: "end", True: "start"}

@@ -60,7 +60,7 @@ _WAITING = (
     (re.compile("agents that runs"), "it begins once those runs have ended"),
     (re.compile("the curator"), "start its curator again, with the same --state (curator serve)"),
 )
-"""What a run waits for, and what is done about it."""
+"""What a run may wait for, and what to do about it."""
 
 
 def _what_to_do(run: Mapping[str, Any]) -> str:

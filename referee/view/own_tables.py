@@ -74,7 +74,7 @@ def described(
     name: str,
     ask: Ask | Wizard,
 ) -> Start:
-    """Return the start of a scenario for two tables, from options and answers.
+    """Return the :class:`Start` of a scenario for two tables, from options and answers.
 
     BadScenario if an option is wrong, or both files are the same. BadData if a file cannot be read, has no rows, or has
     invalid values in a column that is used.
@@ -206,7 +206,7 @@ class ColumnAnswers:
 
 
 def columns_from(given: ColumnAnswers, names: Sequence[str], start: Callable[..., Start], ask: Ask) -> Start:
-    """Return the start of a scenario, from the options about columns and, where there is none, from answers.
+    """Return the :class:`Start` of a scenario, from the options about columns and, where there is none, from answers.
 
     A BadScenario is about the last answer.
     """

@@ -13,7 +13,7 @@ from common.scenario.fitting import Advice
 
 _INDENT = "  "
 _EXPLAINED = strictyaml.load((resources.files(__package__) / "first_scenario.yaml").read_text("utf-8"))
-"""What stands above each key of a first scenario."""
+"""The comment above each key of a first scenario."""
 
 
 class _Quoted(str):

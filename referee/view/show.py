@@ -249,7 +249,7 @@ MEANINGS = {
     "theorem_chunks": "k by the theorems",
     "theorem_people": "n by the theorems",
 }
-"""What the numbers of a plan are, by their names."""
+"""The meanings of a plan's numbers, by name."""
 
 
 def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
@@ -296,7 +296,7 @@ def figure(value: float | None) -> str:
 
 Numbers = Mapping[str, float]
 Say = Callable[[str, dict[str, float], str], None]
-"""Takes a text, its numbers, and what is to be added about time and trend."""
+"""Takes a text, its numbers, and a text to add about time and trend."""
 
 
 class Outlook:

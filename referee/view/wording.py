@@ -143,7 +143,7 @@ class RunView:
 
 BOUND = "by both samples alone (Theorem B.1)"
 IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
-"""What a statement about those who answer takes where somebody who was asked did not."""
+"""Added to a statement about the agents that answered if some that were asked did not."""
 
 
 def against(found: Interval, level: float | None, *, unit: Unit = PER_CENT) -> str:
@@ -172,13 +172,13 @@ PROMISED = {
     "agent": "each agent has",
     "together": "a row of the file that both read has",
 }
-"""To whom a run promises what its result says."""
+"""The people that a run's guarantees protect, by the keys in its result."""
 OVER_ALL_RUNS = {"curator": "the curator's people", "agent": "the population's people"}
-"""Whose spending over all runs a result names."""
+"""The people whose spending over all runs a result states."""
 SIMULATED = "simulated: the run's seed is enough to undo the noise, so nothing of this is promised to real people"
-"""What is said of people whose randomness may come from a seed."""
+"""The notice for people whose randomness may come from a seed."""
 TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
-"""How a truth that was left out is called; a baseline is called by its name."""
+"""The names of truths that were left out; a baseline has its own name."""
 MAX_WEIGHTS = 40  # weights that are drawn
 MAX_MODEL_LINES = 80  # lines of a model that are shown
 
