@@ -58,7 +58,7 @@ EXIT_STATUSES = {
     130: "interrupted; the same command with the same folder goes on",
     141: "the reader of its output has stopped reading, as head does",
 }
-"""What each exit status of every command means; help and docs/commands.md say the same."""
+"""The meaning of each exit status of every command; the same as in help and docs/commands.md."""
 EXIT_HELP = "Exit status: " + "; ".join(f"{status} {meaning}" for status, meaning in EXIT_STATUSES.items()) + "."
 
 

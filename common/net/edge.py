@@ -287,7 +287,7 @@ def stating() -> tuple[bytes, bytes]:
 
 
 HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(:[0-9]*)?")
-"""A host and, perhaps, a port (RFC 3986, 3.2.2)."""
+"""A host and an optional port (RFC 3986, 3.2.2)."""
 
 
 def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:

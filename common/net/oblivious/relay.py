@@ -72,7 +72,7 @@ class Relay:
 
 
 FOR_PAGES = re.compile(f"POST {ohttp.RELAY}|GET {ohttp.SIGNED_KEYS}".encode())
-"""What a page of an allowed origin may ask."""
+"""The requests that a page of an allowed origin may make."""
 
 
 def relay_app(
