@@ -107,7 +107,7 @@ _OPTIMUM_PEOPLE = 200_000
 _FOLDS = 5
 _PENALTY = 1e-4
 _UNTIL = {"maxiter": 2000, "gtol": 1e-4, "ftol": 64 * float(np.finfo(float).eps), "maxls": 50}
-"""When a fit ends, as scikit-learn's does."""
+"""Stopping criteria of a fit, the same as scikit-learn's."""
 
 
 def run_baselines(

@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[ModuleType, str]] = {
 }
 """Every kind, by the group of its entry points: its package, and the module there that declares the registry.
 
-The registry is named as the kind, in capitals.
+The registry has the name of the kind, in capitals.
 """
 
 

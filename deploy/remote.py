@@ -22,7 +22,7 @@ SOON = 15.0  # seconds to wait for the checkpoint of a run's end
 ENDING = 600.0  # seconds to wait for the end of a run that was cancelled
 TRANSCRIPT = 128 << 20  # most bytes of a transcript
 MANY = 1_000_000
-"""Agents of a run that somebody else has created, at most: they limit its reports, of at most 4 KiB each."""
+"""Most agents of a run that another user has created: this limits its reports, of at most 4 KiB each."""
 
 
 class RefereeAt(Client):

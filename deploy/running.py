@@ -37,7 +37,7 @@ _NAME = 55  # characters of a scenario's name in a run's name, which adds eight 
 TABLES = "tables"
 """In the private state of a run folder: tables that were chosen for the run before it began (:mod:`tandem.ui.own`)."""
 Watching = Callable[[ResolvedScenario, int | None, Path], AbstractContextManager[OnProgress]]
-"""Opens what is called with the progress of a run: given its scenario, its seed and its folder."""
+"""Opens the progress callback of a run, given its scenario, its seed and its folder."""
 
 
 def carry_out(

@@ -36,7 +36,7 @@ from referee.service.referee import public
 from referee.tables import Cohort, Part, Participant
 
 Hook = Callable[[int, Hypothesis], None]
-"""Called with each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
+"""Called with the round, from 1, and its hypothesis, as soon as that is learned."""
 
 
 def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engine:

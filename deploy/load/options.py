@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from common.scenario.scenario import ResolvedScenario
 
 SCHEDULES = ("closed", "poisson", "at-once")
-"""Closed: a request follows an answer, on each connection. Poisson: as they come, at a rate. At once: all of them."""
+"""Closed: on each connection a request follows an answer. Poisson: random arrivals at a rate. At once: all together."""
 _LEARN_ONCE = (
     *("protocol=learn-and-test", "curator.n=1200", "curator.kappa=0.2", "curator.eta=0.2", "curator.epsilon=60"),
     *("curator.rounds=1", "curator.learner.steps=300", "agents.mechanism.epsilon=1"),

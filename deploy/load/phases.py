@@ -215,7 +215,7 @@ def allow_descriptors(connections: int) -> None:
 
 
 SOURCES = 64
-"""Loopback addresses that connections come from in turn: each has 28,000 ports, and an edge limits each by itself."""
+"""Loopback addresses used in turn for connections: each has 28,000 ports, and an edge limits each one separately."""
 AT_ONCE = 4096  # most polls in progress at the same time
 SLACK = 3.0  # seconds beyond the longest hold before a poll counts as held too long
 

@@ -32,7 +32,7 @@ SETTINGS = {
     "timeout": "UV_HTTP_TIMEOUT",
     "default-timeout": "UV_HTTP_TIMEOUT",
 }
-"""What uv, which reads no configuration of pip's, is told of it: names of pip's options to names of uv's variables."""
+"""The uv variable for each option of pip, because uv does not read pip's configuration."""
 
 SECTIONS = ("global", "install", ":env:")  # sections of pip's configuration for ``pip install``, the last overrides
 
