@@ -17,10 +17,10 @@ from tandem.estimators.fitting import PUBLIC, plain
 from tandem.estimators.regression import BoundedRegressor
 
 CHOICE = {"law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.25, "most": 16}, "validation": 0.2}
-"""How a grid is searched where nothing else is said: four runs on the average, sixteen carried out."""
+"""The default search of a grid: four runs on average, sixteen executed."""
 MAX_RADIUS = 64.0
-"""Radius of half-spaces if none is given: logistic regressions without privacy are no longer on any set of
-docs/adaptation-tables.md, so that the adapters search what those search.
+"""Default radius of half-spaces: logistic regressions without privacy have no longer weights on any data set of
+docs/adaptation-tables.md, so the adapters search a region that contains those.
 """
 
 
@@ -32,7 +32,7 @@ class Adapter(HybridEstimator):
     _learner: ClassVar[str]
     _loss: ClassVar[str]
     _usual: ClassVar[Mapping[str, Any]]
-    """Settings of the learner where they are not given. All ``output`` cost the same: these are best in practice."""
+    """Default settings of the learner. Every ``output`` costs the same: these are best in practice."""
 
     public_clipped_: dict[str, float]
 

@@ -50,7 +50,7 @@ _NUMBERS = {"rounds", "kappa", "eta", "alpha", "beta", "norm", "population_fract
 """Options that are numbers, or None."""
 
 FitPeople = tuple[polars.DataFrame, AnyArray]
-"""People as they were given: a row of features each, and what is to be predicted, shape (n,)."""
+"""People as given: a row of features each, and their classes or responses, shape (n,)."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -71,7 +71,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     _numeric: ClassVar[bool] = False  # whether the response is a number
     _shortens: ClassVar[bool] = True
-    """Whether a norm shortens everybody's features, to learn from, to test on and to predict for."""
+    """Whether a norm shortens all features, in learning, testing and predicting."""
     _known_options: ClassVar[Mapping[str, Any]]  # the keys that ``options`` may have, with their default values
 
     _range: tuple[float, float]  # public bounds of the response, if it is a number

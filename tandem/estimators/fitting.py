@@ -52,7 +52,7 @@ class PrivateConstantWarning(CannotHelpWarning):
 
 
 MOST = 0.5
-"""Share of a column's values beyond its bounds from which on a fit warns: fewer may be tails, cut off by intention."""
+"""Share of a column's values beyond its bounds from which on a fit warns: fewer may be tails, clipped by intention."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Choice:
 
 
 UNDECIDED = Choice(ONCE, 1, _LEARNT["kappa"], _LEARNT["eta"], _LEARNT["alpha"])
-"""What stands in a scenario whose numbers are read to find out what fits."""
+"""Placeholder settings in a scenario whose numbers are read to get the advice."""
 
 
 def advised(tree: Mapping[str, Any], *, response: bool = False) -> Advice:

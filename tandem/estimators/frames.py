@@ -264,8 +264,8 @@ def _pairs(bounds: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
 
 RESPONSE = "__response__"  # column with the response for the parties
 FEW = 0.01
-"""Share of values beyond the bounds up to which nothing is said, as tails may be cut off by intention; and share of the
-responses' variance that their clipping may cost.
+"""Share of values beyond the bounds up to which there is no warning, since tails may be clipped by intention; and share
+of the responses' variance that their clipping may cost.
 """
 
 

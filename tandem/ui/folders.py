@@ -49,7 +49,7 @@ from tandem.ui.pages import fields_of, page
 T = TypeVar("T")
 MAX_KEPT = 500  # most cached results of folders' files; the oldest is dropped and made again when needed
 PUBLIC = ("claim.json", "scenario.yaml", "result.json", "transcript.jsonl")
-"""A folder with one of these is, or was to be, a run folder."""
+"""A folder with one of these is a run folder, or was prepared to become one."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ Name = Annotated[str, InPath(max_length=255)]
 Page = Annotated[int, Query(ge=1, le=1 << 31)]
 FILE = "transcript.jsonl"
 MESSAGES_SHOWN, MESSAGE_LINES = 2, 120
-"""Messages of a step that are shown, and lines of each; all of them are in the transcript."""
+"""Most messages of a step that are shown, and most lines of each; all of them are in the transcript."""
 NEAR = 20  # steps before and after a step whose titles are listed
 PHASES = {
     **dict.fromkeys(("configuration", "terms"), "Rules and terms"),

@@ -34,7 +34,7 @@ from referee.view import own_tables
 from tandem.ui.folders import is_run
 
 SCENARIO = Path("state") / "scenario.yaml"
-"""In a run folder: the scenario as it was asked for, with which ``referee run`` takes the run up."""
+"""Path in a run folder: the requested scenario, with which ``referee run`` resumes the run."""
 Fields = Mapping[str, str]
 DRAFT = r"own-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".csv.xz", ".parquet", ".npz")
@@ -60,7 +60,7 @@ NAMES = {
     "lifetime": "All runs together, each person",
     "name": "Name",
 }
-"""What the form calls its fields."""
+"""The labels of the form's fields."""
 _OPTIONS = {f"--{name.replace('_', '-')}": name for name in NAMES} | {"--response": "response_low", "--costs": "times"}
 """The field of the form for an option of the command."""
 
@@ -214,7 +214,7 @@ def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
 
 
 _PREDICTED = {"texts": ("positive", "negative"), "above": ("above",), "response": ("response_low", "response_high")}
-"""What must be said of the label, by what is predicted of it."""
+"""The fields that the label requires, by the kind of prediction."""
 _WHOSE_BOUNDS = {"rest_": "all other columns", "response_": "the column to predict"}
 
 
