@@ -29,8 +29,8 @@ MODULUS = 256  # bytes of the modulus
 NONCE = 32
 _EXPONENT = 65537
 _ISSUER_NAME, _ORIGIN = b"tandem-issuer", b"tandem-enrolment"
-"""What stands in each challenge for the issuer and for what the token is good for: constants, so that no challenge
-tells one agent from another but by the agent's key, which the issuer never sees."""
+"""The issuer name and the origin in each challenge: constants, so that challenges differ only in the agent's key, which
+the issuer never sees."""
 # SubjectPublicKeyInfo of RSASSA-PSS with SHA-384, MGF1 with SHA-384 and a salt of 48 bytes (RFC 9578, section 6.5).
 # With 2048 bits and the usual exponent a key has one form here, and so one identifier.
 _BEFORE = bytes.fromhex(
