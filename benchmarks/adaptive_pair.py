@@ -27,13 +27,13 @@ ROWS = (("few steps", 0.01, 1.0, 1_000, 1e-5, 0.004), ("large draws", 0.05, 0.25
 """Title, s, u, steps, delta, width of the grid; the ends below are multiples of it."""
 
 LOWEST, HIGHEST = -4.0, 6.0
-"""Losses so far."""
+"""Range of the losses so far."""
 
 STEP_LOWEST, STEP_HIGHEST = -2.0, 4.0
-"""Losses of one step."""
+"""Range of the losses of one step."""
 
 Means = tuple[float, float, float]
-"""Of A, B and C, on a line."""
+"""The means of A, B and C, on a line."""
 
 
 def kernel(tv_bound: float, means: Means, width: float) -> Floats:

@@ -38,7 +38,7 @@ CLASSED = FEATURES - 64
 WIDE = 1 << 13
 """Features of the people who are asked about the longest half-space."""
 MIN_EPSILON = 0.001
-"""With it geometric noise has the most digits."""
+"""The epsilon for which geometric noise has the most digits."""
 
 
 @dataclass(frozen=True)

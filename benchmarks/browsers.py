@@ -15,7 +15,7 @@ from unittest.mock import patch
 from common.core.errors import NotFound
 
 COMMANDS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
-"""Of each browser: what it may be called."""
+"""The possible command names of each browser."""
 OPTIONS: dict[str, dict[str, Any]] = {"chromium": {"args": ["--no-sandbox"]}, "firefox": {"channel": "moz-firefox"}}
 STARTING = """#!/bin/sh
 last=

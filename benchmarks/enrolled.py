@@ -46,9 +46,9 @@ CONNECTIONS = 512
 GROUP = 256
 """Enrolments of one turn of a paired measurement."""
 AT_ONCE = 100_000
-"""Participants that are written in one transaction."""
+"""Participants written in one transaction."""
 ALLOWED = 2.0
-"""Share of further individuals that a referee's cap leaves room for."""
+"""A referee's cap of individuals, as a multiple of all that enrol."""
 
 
 def enrol_before(folder: Path, count: int) -> None:

@@ -37,12 +37,12 @@ from deploy.load.phases import allow_descriptors
 from deploy.processes import PartyProcess, free_port
 
 AFTER = 12.0
-"""Seconds after a flood at which the memory that is left is read."""
+"""Seconds after a flood at which the remaining memory is measured."""
 EVERY = 0.1
 """Seconds between two honest requests."""
 HEALTH = request("GET", "/v1/health", "service")
 LARGE = request("GET", "/openapi.json", "service")
-"""The largest answer that every service gives to a stranger."""
+"""A request for the largest answer that every service gives to unknown clients."""
 BODY = request("POST", "/v1/polls", "service", bytes(1000))
 
 

@@ -260,7 +260,7 @@ GROUPS: dict[str, Callable[[], list[Row]]] = {
 
 
 NAMES = {"sgd-8": "full-size", "iteration": "full-size", "sgd-200": "wide-descent"}
-"""Other names of groups, by what they are looked up for."""
+"""Aliases of groups: alias to group."""
 
 
 def measure(group: str) -> list[Row]:

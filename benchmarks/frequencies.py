@@ -44,12 +44,12 @@ EPSILONS = (0.5, 1.0, 2.0)
 SIZES = {16: (2_000, 200), 1024: (500, 20), 65536: (20, 10)}
 """For each number of items: people, and repetitions, of the comparison of errors."""
 MAX_PAIRS = 1 << 33
-"""Answers times items, at most, in a measurement of local hashing."""
+"""Most answers times items in a measurement of local hashing."""
 SECONDS = 0.5
-"""A measurement of a library's rates takes at least that long, if there are people enough."""
+"""Least seconds of a measurement of a library's rates, if there are enough people."""
 EQUAL = 0.01
-"""Errors this close are equal. The errors of a Hadamard transform's items add up to the same number in every run but
-those in which two people have the same row: the spread between runs is then too small by about people/items."""
+"""Errors this close count as equal. The errors of a Hadamard transform's items add up to the same number in every run,
+except if two people have the same row: the spread between runs is then too small by about people/items."""
 HASHES = 1024
 """Hash functions of pure-ldp's FastLH, which shares them among people."""
 

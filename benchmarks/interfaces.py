@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "scenarios", "tandem", "benchmarks")
 DOCUMENTED = frozenset({"_asdict", "_exit", "_fields", "_make", "_replace"})
-"""Names of Python's own library that only look private."""
+"""Names of Python's standard library that only look private."""
 NO_OTHER_WAY = frozenset(
     {
         # scikit-learn has no public name for the fitted parts of some models, which an export needs.
@@ -24,11 +24,11 @@ NO_OTHER_WAY = frozenset(
         *("_private", "_worker_logs_enabled"),
     }
 )
-"""Private names that are used all the same, since the library shows the same thing under no public one."""
+"""Private names that are used nevertheless, because the library has no public equivalent."""
 ADDRESSES = frozenset({"CFUNCTYPE", "c_void_p", "from_address", "inttoptr"})
-"""What makes a pointer of an integer."""
+"""Names of functions that make a pointer from an integer."""
 STATE = ("__dict__", "__pydantic_")
-"""How names begin under which a value's state is written past its class."""
+"""Prefixes of names by which code writes a value's state and bypasses its class."""
 
 
 def trees() -> dict[str, ast.Module]:

@@ -35,7 +35,7 @@ COMMANDS = (
 TITLE = "From two files to an audited answer"
 WIDTH, HEIGHT = 110, 26
 PAUSE, SCROLL, READING = 2.0, 0.08, 3.0
-"""Seconds: the longest pause that is kept, the shortest between two lines, and how long a command's output stands."""
+"""Seconds: the longest pause kept, the shortest between two lines, and how long a command's output stays visible."""
 CHAR, LINE, EDGE = 7.3, 17, 14
 """Pixels: the width of a character, the height of a line, the margin."""
 

@@ -69,13 +69,13 @@ JOBS: dict[str, tuple[str, ...]] = {
     "c1": (*_LINEAR, "agents.batch=40000"),
     "c2": _LINEAR,
 }
-"""A scenario and what is set in it, by job; a round asks ``agents.batch`` agents, or a few times that."""
+"""The scenario and its overrides, by job; a round asks ``agents.batch`` agents, or a few times that."""
 SMALL: dict[str, tuple[str, ...]] = {
     "a": ("curator.n=200000", "curator.learner.steps=20000", "agents.batch=3375"),
     "b": ("curator.n=5000", "agents.batch=32"),
     "c": ("curator.n=3000", "curator.learner.draws=1000", "agents.batch=100"),
 }
-"""What is set instead with ``--small``, by the first letter of the job: the same parts in seconds."""
+"""Overrides for ``--small``, by the first letter of the job: the same parts in seconds."""
 MODES = ("service", "simulation")
 REST = "rest"
 
@@ -134,7 +134,7 @@ def _now() -> Floats:
 
 @contextmanager
 def split() -> Iterator[Split]:
-    """Measure where the time of this thread goes; all is put back as it was at the end."""
+    """Measure how the time of this thread is spent; the patched functions are restored at the end."""
     found = Split()
 
     def operation(engine: Engine, number: str, asked: Any, *more: Any) -> str:
@@ -182,14 +182,14 @@ def _importers(name: str, original: Any) -> list[Any]:
 
 
 def scenario_of(job: str, rounds: int, small: bool) -> ResolvedScenario:
-    """Return a job's scenario with one round more than are measured, and one for what is compiled."""
+    """Return a job's scenario with one round more than is measured, and one for compilation."""
     name, *sets = JOBS[job]
     smaller = SMALL[job[0]] if small else ()
     return checked(load(name, [*sets, *smaller, f"curator.rounds={rounds + 2}"]))
 
 
 def measure(job: str, mode: str, rounds: int, small: bool) -> dict[str, Any]:
-    """Carry a job out in this process; return the medians of its rounds."""
+    """Run a job in this process; return the medians of its rounds."""
     chosen = scenario_of(job, rounds, small)
     with tempfile.TemporaryDirectory(prefix="rounds-") as name, split() as found:
         if mode == "service":
@@ -222,7 +222,7 @@ def _quiet(text: str, numbers: dict[str, float]) -> None:
 
 
 def row(found: dict[str, Any]) -> str:
-    """Return what is printed of a job in one mode: its parts above one percent, the one that takes most CPU first."""
+    """Return the printed row of a job in one mode: its parts above one percent, by decreasing CPU time."""
     wall, cpu = found["seconds"], found["cpu_seconds"]
     parts = sorted(found["parts"].items(), key=lambda part: -part[1][1])
     shown = [
@@ -238,7 +238,7 @@ def row(found: dict[str, Any]) -> str:
 
 @contextmanager
 def timed_curator() -> Iterator[list[float]]:
-    """Write down how long every operation of a curator in this process takes, seconds."""
+    """Record how many seconds every operation of a curator in this process takes."""
     took: list[float] = []
     perform = Curator.perform
 
@@ -249,11 +249,11 @@ def timed_curator() -> Iterator[list[float]]:
         finally:
             took.append(time.perf_counter() - began)
 
-    Curator.perform = measured  # type: ignore[method-assign]  # what is timed stays the real method
+    Curator.perform = measured  # type: ignore[method-assign]  # the timed method calls the real one
     try:
         yield took
     finally:
-        Curator.perform = perform  # type: ignore[method-assign]  # put back as it was
+        Curator.perform = perform  # type: ignore[method-assign]  # restore it
 
 
 def questions(finished: RunOutput) -> int:
@@ -262,7 +262,7 @@ def questions(finished: RunOutput) -> int:
 
 
 def compare(chosen: ResolvedScenario) -> dict[str, Any]:
-    """Carry a scenario out both ways, and return what a round takes."""
+    """Run a scenario both ways, and return the time of a round."""
 
     def quiet(text: str, numbers: dict[str, float]) -> None:
         pass
@@ -287,7 +287,7 @@ def compare(chosen: ResolvedScenario) -> dict[str, Any]:
 
 
 def over_http(rounds: int, as_json: bool) -> None:
-    """Measure and print what a round takes over HTTP."""
+    """Measure and print the time of a round over HTTP."""
     found = compare(checked(load("ball-paper-nonprivate", [f"curator.rounds={rounds}"])))
     if as_json:
         print(json.dumps(found))

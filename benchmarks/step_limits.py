@@ -41,7 +41,7 @@ from curator.sample.reweighing import Reweighing
 from curator.sample.rows import FixedRows, Grid
 
 SECONDS = 3.0
-"""How long each stage is repeated."""
+"""Seconds for which each stage is repeated."""
 BLOCK = 1 << 14
 """Steps of one repetition."""
 _fill = chacha.fill

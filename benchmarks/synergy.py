@@ -35,7 +35,7 @@ RESULTS = Path(__file__).parent / "results" / "synergy.jsonl"
 NAMES = tuple(name for name in loading.shipped() if loading.load(name).problem is not None)
 SIDES = {name: ("whole", *demands_of(loading.load(name).protocol).alone) for name in NAMES}
 FEW = 100_000
-"""More agents than these are run alone only a twentieth as often: it does not take many runs to see them fail."""
+"""With more agents than this, agents alone run only a twentieth as often: few runs are enough to see them fail."""
 
 
 def run(name: str, side: str, repetition: int) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from tandem.ui.live import RefereeWatch
 ROOT = Path(__file__).parent.parent
 MAX_BYTES = 100_000
 ALONE = ["baselines=[]"]
-"""The run without its comparisons, which take longer than it does."""
+"""Override to omit the comparisons, which take longer than the run itself."""
 WIDE, PHONE = {"width": 1000, "height": 700}, {"width": 390, "height": 760}
 PICTURES = (
     ("runs", "/", WIDE, "light"),
@@ -58,7 +58,7 @@ PICTURES = (
     ("own", "/own", WIDE, "light"),
     ("plan", "/plan?scenario=ball", WIDE, "light"),
 )
-"""Of the run folders: name, address, size, colours."""
+"""Pictures of the run folders: name, address, size, colours."""
 
 
 @contextmanager

@@ -27,11 +27,11 @@ from common.core.arrays import AnyArray, Floats, Singles
 from common.local.records import Records
 
 DESIGN_EFFECT = 10.0
-"""By how much unequal weights may shrink the sample: n sum w^2/(sum w)^2 (Kish 1965)."""
+"""Largest factor by which unequal weights may reduce the effective sample size: n sum w^2/(sum w)^2 (Kish 1965)."""
 CAP = 50.0
-"""By propensities nobody weighs more than so many times the average: survey statisticians call it trimming."""
+"""Largest weight by propensities, in multiples of the average: survey statisticians call this trimming."""
 _PENALTIES = (*(10.0 / 4.0**step for step in range(9)), 0.0)
-"""Beyond the margins' variances; features have standard deviation 1. With the first, weights are next to equal."""
+"""Added to the margins' variances; features have standard deviation 1. With the first, weights are nearly equal."""
 
 
 class Margins(NamedTuple):

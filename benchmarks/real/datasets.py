@@ -17,7 +17,7 @@ from benchmarks.adaptation.datasets import credit, gas, wind, wine
 from benchmarks.adaptation.datasets.base import found
 
 SHELF = Path(os.environ.get("TANDEM_DATA", "../shared/data"))
-"""Where data sets lie, unless a command is given another place."""
+"""Default folder of the data sets."""
 
 
 def _number(column: str, low: float, high: float, fill: float | None = None) -> dict[str, Any]:
@@ -108,7 +108,7 @@ WINE: dict[str, Any] = {
     ],
 }
 GOOD_WINE = 6
-"""Experts' median mark, of 10, from which a wine is good."""
+"""Experts' median mark, out of 10, from which a wine counts as good."""
 
 _RESPONSES, _RATIOS = (0, 250_000), (0, 40)
 """Public bounds of a sensor's steady response, in ohms, and of its ratio to the resistance in clean air."""
@@ -131,7 +131,7 @@ WIND: dict[str, Any] = {
     "features": [_number(station, *wind.KNOTS) for station in _STATIONS],
 }
 FRESH_WIND = 15.0
-"""Knots at Malin Head, the twelfth station: a public round number near what is usual there."""
+"""Knots at Malin Head, the twelfth station: a public round number near the usual value there."""
 
 CREDIT: dict[str, Any] = {
     "files": ["SouthGermanCredit.asc"],

@@ -23,9 +23,9 @@ from deploy.simulation import conduct
 
 DELTA = 1e-6
 GAP = 0.01
-"""Heats go on until the answer is shown to be so near the best candidate."""
+"""Heats continue until the answer is shown to be within this of the best candidate."""
 _FEW = 16
-"""The curator's people where it is never asked."""
+"""Number of the curator's people if it is never asked."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -204,7 +204,7 @@ _IDLE: dict[str, Any] = {
     "rounds": 1,
     "learner": {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1e5, "diameter": 1.0},
 }
-"""A curator that stands by with a sample too small to matter, and is never asked."""
+"""A curator with a tiny sample that is never asked."""
 
 STEPS: dict[str, Any] = {
     "name": "sgd",
@@ -214,10 +214,10 @@ STEPS: dict[str, Any] = {
     "noise": "plan",
     "diameter": 32.0,
 }
-"""The learner where the sample is reweighed: the other one learns from it as it is."""
+"""The learner for a reweighed sample; the other learner uses the unweighted sample."""
 
 _ONE_MODEL: dict[str, Any] = {"curator": {"kappa": 0.5}}
-"""A model of weights that nothing has moved costs the same with any kappa; small samples have none of the plan's."""
+"""A model of unchanged weights costs the same with any kappa; the plan's kappa is not possible for small samples."""
 
 METHODS: dict[str, Method] = {
     "constant": Clear("the more frequent label of T for everybody", _constant),
@@ -236,9 +236,9 @@ METHODS: dict[str, Method] = {
     "balance-propensity": Clear("without privacy: volunteers weighed by their inverse propensity", _propensity),
     "optimum": Clear("without privacy: a model of the agents' records", lambda split: logistic(split.agents)),
 }
-"""By name, in the order of the tables."""
+"""The methods by name, in the order of the tables."""
 
 SERVICES = ("portfolio",)
 """The hybrid answers: those that must not be worse than one side alone."""
 ALONE = ("constant", "curator-alone", "agents-alone")
-"""What there is without a hybrid."""
+"""The alternatives without a hybrid."""

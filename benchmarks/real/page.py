@@ -16,7 +16,7 @@ from benchmarks.real.shifts import SHIFTS, Shift
 from benchmarks.real.verdicts import CLOSED, DISTANCE, Relation, Verdict, verdict
 
 LARGE, FEW = 0.05, 5_000
-"""From when label shares are called different, and until when agents are called few."""
+"""Least difference of label shares that counts as different, and most agents that count as few."""
 
 Cells = dict[str, Row]
 """Rows of one shift and one epsilon, by method."""

@@ -15,7 +15,7 @@ from benchmarks.real.running import Row, Task, measure, opened
 from benchmarks.real.shifts import by_name
 
 DEMANDED = 1.0
-"""The epsilon of both sides at which the demands are judged, and rows are measured again."""
+"""The epsilon of both sides at which the criteria are checked, and rows are measured again."""
 _SETTLED = ("n", "agents", "settings", "share_source", "share_target")
 
 

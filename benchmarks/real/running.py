@@ -26,7 +26,7 @@ from common.scenario.scenario import ResolvedScenario, Scenario
 
 CONFIDENCE = 0.95
 _JUDGES = 3
-"""One in so many of T's people judges; the others are agents."""
+"""One in this many of T's people is a judge; the others are agents."""
 
 Row = dict[str, Any]
 

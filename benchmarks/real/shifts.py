@@ -17,7 +17,7 @@ from common.data.tables import TableSource
 from common.local.records import Records
 
 Rows = Callable[[polars.DataFrame], AnyArray]
-"""Say which rows of a table are meant, shape (rows,), bool."""
+"""Returns which rows of a table belong to a side, shape (rows,), bool."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ OPTIONAL_SHIFTS: tuple[Shift, ...] = (
         30_000,
     ),
 )
-"""For costs alone: ``nassCDS.csv`` (R package DAAG), ``MplsStops.csv`` (carData), in folders of these names."""
+"""Only for costs: ``nassCDS.csv`` (R package DAAG), ``MplsStops.csv`` (carData), in folders of these names."""
 
 
 def by_name(name: str) -> Shift:

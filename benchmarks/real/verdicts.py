@@ -11,9 +11,9 @@ from benchmarks.real.methods import ALONE
 from benchmarks.real.running import Row, interval
 
 DISTANCE = 0.02
-"""Below so much between source model and optimum there is nothing to close."""
+"""Least distance between source model and optimum that counts; a smaller one is negligible."""
 CLOSED = 0.7
-"""The part of it that a hybrid answer is to close."""
+"""The part of it that a hybrid answer should close."""
 
 Relation = Literal["better", "open", "worse"]
 
