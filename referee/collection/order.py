@@ -253,7 +253,7 @@ class MassBatch:
         return range(int(self._begins[place]), int(self._begins[place + 1]))
 
     def asks(self, places: Indices) -> AnyArray:
-        """Tell for each of some places in the roster whether anybody is asked there."""
+        """Return for each of some places in the roster whether an agent is asked there."""
         return self._begins[places + 1] > self._begins[places]
 
     def position(self, slot: int) -> int:
@@ -387,7 +387,7 @@ class Batch:
         return np.empty(0, dtype=np.int64)
 
     def asks(self, places: Indices) -> AnyArray:
-        """Tell for each of some places in the roster whether anybody is asked there."""
+        """Return for each of some places in the roster whether an agent is asked there."""
         edges = self._owners[2]
         return edges[places + 1] > edges[places]
 

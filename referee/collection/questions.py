@@ -81,7 +81,7 @@ class OpenQuestions:
         return known
 
     def known(self, run: str, number: int, key: str | None = None) -> OpenQuestion:
-        """Do the same; NotFound if there is no such question. PatternViolation if the requesting key is not enrolled.
+        """Return a question like :meth:`find`; NotFound if there is none, PatternViolation if ``key`` is not enrolled.
 
         Anybody can make keys, so only an enrolled one may cause a closed question and all its reports to be reread.
         """
