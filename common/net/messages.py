@@ -313,7 +313,7 @@ def pack_indices(values: Indices) -> str:
 
 
 def pack_index(value: int) -> str:
-    """Do :func:`pack_indices` for one integer."""
+    """Encode one integer like :func:`pack_indices`."""
     return base64.b64encode(value.to_bytes(4, "little")).decode("ascii")
 
 

@@ -14,7 +14,7 @@ METRICS_TOKEN = "TANDEM_METRICS_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def metrics_token() -> str:
-    """Return the token of :data:`METRICS_TOKEN`; BadInput, if it is short; empty: nobody may read metrics with it."""
+    """Return the token in :data:`METRICS_TOKEN`, empty if there is none; BadInput if it is too short."""
     token = os.environ.get(METRICS_TOKEN, "")
     if 0 < len(token) < 8:
         raise BadInput(f"{METRICS_TOKEN} must have at least 8 characters, or be left out")
@@ -22,31 +22,31 @@ def metrics_token() -> str:
 
 
 _CODE = re.compile(r"(?:[A-Za-z2-7][ -]*){24}")  # base32
-_BYTES = 15  # random bytes of a code: 120 bits, so that a plain hash of it is as good as the code is secret
+_BYTES = 15  # random bytes of a code: 120 bits, so that a hash without salt cannot be inverted by guessing
 
 
 def token_hash(token: str) -> str:
-    """Return what is kept of a token."""
+    """Return the hash of a token, which is stored in its place."""
     return hashlib.sha256(b"tandem token " + token.encode()).hexdigest()
 
 
 def same(left: str, right: str) -> bool:
-    """Compare secrets in constant time, also with a text that no UTF-8 writes."""
+    """Compare secrets in constant time, including texts that UTF-8 cannot encode."""
     return hmac.compare_digest(left.encode(errors="backslashreplace"), right.encode(errors="backslashreplace"))
 
 
 def invitation() -> str:
-    """Return a fresh invitation code, in groups of characters that people can read out."""
+    """Return a new random invitation code, in groups of characters that are easy to read out."""
     text = base64.b32encode(secrets.token_bytes(_BYTES)).decode("ascii")
     return "-".join(text[at : at + 6] for at in range(0, len(text), 6))
 
 
 def is_invitation(token: str) -> bool:
-    """Tell whether a token has the form of an invitation code."""
+    """Return whether a token has the form of an invitation code."""
     return _CODE.fullmatch(token) is not None
 
 
 def invitation_hash(code: str) -> str:
-    """Return what is kept of an invitation code; case, spaces and dashes are no part of it."""
+    """Return the hash of an invitation code, which is stored in its place; ignores case, spaces and dashes."""
     plain = "".join(character for character in code.upper() if character.isalnum())
     return hashlib.sha256(b"tandem invitation " + plain.encode("utf-8", "replace")).hexdigest()
