@@ -165,7 +165,7 @@ class _Phase:
                 # A repeated request changes nothing if the first one has arrived.
                 measured.rejected["connection lost"] += 1
                 await asyncio.sleep(random.uniform(0.5, 1.5))
-                with suppress(ConnectionError):  # nobody listens yet: what is closed is tried, and lost, once more
+                with suppress(ConnectionError):  # if this fails, the next request fails too, and is retried
                     connection = await self.connect()
                 continue
             measured.latencies.append(time.perf_counter() - start)
