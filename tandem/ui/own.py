@@ -377,7 +377,7 @@ class OwnRuns:
         return self.start(name, self.get(name).found)
 
     def stop(self, name: str) -> OwnRun:
-        """Have a run end as Ctrl-C ends ``referee run``; BadInput if it has ended."""
+        """Stop a run as Ctrl-C stops ``referee run``; BadInput if it has ended."""
         run = self.get(name)
         if run.ended:
             raise BadInput(f"the run {name} has ended")
