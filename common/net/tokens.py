@@ -14,7 +14,7 @@ METRICS_TOKEN = "TANDEM_METRICS_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def metrics_token() -> str:
-    """Return the token in :data:`METRICS_TOKEN`, empty if there is none; BadInput if it is too short."""
+    """Return the token in :data:`METRICS_TOKEN` (BadInput if too short); empty if none: then none admits a monitor."""
     token = os.environ.get(METRICS_TOKEN, "")
     if 0 < len(token) < 8:
         raise BadInput(f"{METRICS_TOKEN} must have at least 8 characters, or be left out")
