@@ -239,7 +239,7 @@ HEAD = """# Further shifts
 
 Mistakes on a quarter of T that answered nothing, in per cent, by `TransferClassifier()` as it comes (epsilon = 1 on
 both sides), means of {splits} splits. The constant is the better one on T, which nobody knows beforehand.
-`python -m benchmarks.real.further` writes this page.
+`python -m benchmarks.real.further --data DIRECTORY` writes this page.
 
 Measured by Tandem {version}, commit `{commit:.12}`, {machine}.
 
