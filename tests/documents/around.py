@@ -112,8 +112,9 @@ def a_cluster(clone: Clone) -> Iterator[None]:
     tree = load("ball", [*sizes, "curator.storage.workers=2"]).wire()
     (clone.folder / "scenario.yaml").write_text(yaml.safe_dump(tree))
     port = CLUSTER.partition(":")[2]
-    start = f"ray start --head --block --port {port} --num-cpus 2 --include-dashboard false --disable-usage-stats"
-    with tempfile.TemporaryDirectory(prefix="ray-") as folder, clone.background(f"{start} --temp-dir {folder}") as said:
+    ready = "ray get-auth-token --generate && export RAY_AUTH_MODE=token"
+    start = f"{ready} && ray start --head --block --port {port} --num-cpus 2 --include-dashboard false"
+    with tempfile.TemporaryDirectory(prefix="ray-") as folder, clone.background(f"{start} --disable-usage-stats --temp-dir {folder}") as said:
         wait_for(said, "Ray runtime started")
         yield
 
