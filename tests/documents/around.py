@@ -114,7 +114,10 @@ def a_cluster(clone: Clone) -> Iterator[None]:
     port = CLUSTER.partition(":")[2]
     ready = "ray get-auth-token --generate && export RAY_AUTH_MODE=token"
     start = f"{ready} && ray start --head --block --port {port} --num-cpus 2 --include-dashboard false"
-    with tempfile.TemporaryDirectory(prefix="ray-") as folder, clone.background(f"{start} --disable-usage-stats --temp-dir {folder}") as said:
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-") as folder,
+        clone.background(f"{start} --disable-usage-stats --temp-dir {folder}") as said,
+    ):
         wait_for(said, "Ray runtime started")
         yield
 
