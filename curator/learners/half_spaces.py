@@ -161,7 +161,7 @@ class FullBatch(FullBatchSettings, Learner):
     of the classes from a noisy count with mu' sqrt(1/50). If one class is rare, steps from 0 would be spent on the
     intercept. Replacing a record moves a sum of gradients by at most 2 L, so a step is mu_r-GDP
     (:class:`curator.mechanisms.sums.ClippedSum`), and a number of people by 1. The first look, the count and all T
-    steps together are mu-GDP (Dong, Roth and Su 2022, Corollary 3.3): mu' is what the first look leaves of mu. No step
+    steps together are mu-GDP (Dong, Roth and Su 2022, Corollary 2): mu' is what the first look leaves of mu. No step
     reads a weight of a reweighed sample.
 
     Early stopping regularizes: along a direction of little variance, or with few people, h stays short, while the

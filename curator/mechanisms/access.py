@@ -39,7 +39,7 @@ class Meter:
     """The remainder of what one charged event pays for; a request for more raises :class:`Overdrawn`.
 
     Mechanisms on the same data compose by addition: epsilons and deltas of (epsilon, delta)-DP mechanisms (basic
-    composition), mu^2 of Gaussian ones (Dong, Roth and Su 2022, Corollary 3.3). Sums are exact fractions, so rounding
+    composition), mu^2 of Gaussian ones (Dong, Roth and Su 2022, Corollary 2). Sums are exact fractions, so rounding
     cannot let a request through. A refused call takes nothing, and the meter remembers it.
 
     After a refused call, or after a mechanism failed half-way, the meter is ``spoilt``: nothing may be released.

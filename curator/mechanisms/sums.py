@@ -30,7 +30,7 @@ class ClippedSum(GaussianCentral[AnyArray, Floats]):
     low-order bits reveal nothing about a row (:mod:`.gaussian_noise`). A row is clipped to ``norm`` minus half a unit
     times sqrt(width), so that rounding cannot take it beyond; rows that are not finite count as 0. Replacing a row
     moves the sum by at most 2 ``norm``, and the noise has a standard deviation of 2 ``norm``/mu (Dong, Roth and Su
-    2022, Theorem 2.7).
+    2022, Theorem 1).
     """
 
     norm: float
@@ -197,7 +197,7 @@ class ClassMoments(GaussianCentral[Records, Moments]):
 
     A record's class is its label, a number from 0 to ``classes`` - 1; labels -1 and +1 are 0 and 1.
 
-    Noise of standard deviation sqrt(2)/mu on each coordinate of v is mu-GDP (Dong, Roth and Su 2022, Theorem 2.7). A
+    Noise of standard deviation sqrt(2)/mu on each coordinate of v is mu-GDP (Dong, Roth and Su 2022, Theorem 1). A
     product off the diagonal occurs twice in v but is released once, so its noise is that of the diagonal divided by
     sqrt(2). Sums are of whole numbers and exact, and so is the rounding of noise to the same grid
     (:mod:`curator.mechanisms.gaussian_noise`). r is ``norm``.
@@ -339,7 +339,7 @@ class NoisyShares(GaussianCentral[tuple[Indices, Floats], Indices]):
     *On a grid.* A share is rounded down to a multiple of 1/``whole``, so each of K items may change by one unit more:
     together by sqrt(2) s whole + sqrt(K) units, :attr:`sensitivity`. All are whole numbers, so rounded noise of
     standard deviation sensitivity/mu is post-processing of the Gaussian mechanism (Dong, Roth and Su 2022, Theorem
-    2.7).
+    1).
 
     *In floating point.* Weights are doubles p in [0, 1], the largest is 1. They are rounded down to multiples of 2^-62
     and added up as integers, the same on every machine. ``bound`` includes the error of the law of these doubles.
