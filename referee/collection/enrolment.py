@@ -287,9 +287,8 @@ class Registrar:
         """Return the confirmation of an enrolment, in canonical JSON, or why the participant is not enrolled."""
         participant = self.roster.find(key)
         if participant is None:
-            enrolled, hosts = self.roster.agents, self.roster.hosts
-            beyond = self._beyond(agents, hosts, len(self.roster) - hosts)
-            most = f"a referee numbers at most {messages.MAX_AGENTS} agents, {enrolled} are enrolled already"
+            beyond = self._beyond(agents, self.roster.hosts, self.roster.individuals)
+            most = f"a referee numbers at most {messages.MAX_AGENTS} agents, {self.roster.agents} are enrolled already"
             return errors.Refused(beyond or most)
         if participant.agents != agents:
             return errors.Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
