@@ -2,7 +2,8 @@
 
     python -m benchmarks.real.further --data DIR [--shift NAME]... [--splits 8] [--output FILE]
 
-No number of the project was chosen on these shifts. DIR has the tables of Rdatasets as CSV, a folder for each package
+A few of these tables were looked at when the prior's tails and the weight of a constant column were chosen; most had no
+part in any choice. DIR has the tables of Rdatasets as CSV, a folder for each package
 (``csv`` in a clone of https://github.com/vincentarelbundock/Rdatasets). Bounds of a column are round numbers around
 what one in two hundred of both sides is below and above, as somebody who knows the column would give them; columns with
 many texts are left out. ``TransferClassifier`` runs with its defaults, a quarter of T judges it and answers nothing.
