@@ -51,12 +51,12 @@ R = TypeVar("R")
 
 EXIT_STATUSES = {
     0: "done",
-    1: "it failed, was refused, or found something wrong: one line on stderr says what, where, and what to do",
+    1: "the command failed, was refused, or found something wrong: one line on stderr says what, where, and what to do",
     2: "wrong usage: an option, an argument or the scenario; nothing was started",
     3: "local-agent check: not shown yet; referee audit --strict: the result depends on those who did not answer",
-    4: "local-agent check: counted, and the witness does not confirm it yet",
-    130: "interrupted; the same command with the same folder goes on",
-    141: "the reader of its output has stopped reading, as head does",
+    4: "local-agent check: counted, but the witness does not confirm it yet",
+    130: "interrupted; the same command with the same folder resumes",
+    141: "the reader of the output has stopped reading, as head does",
 }
 """The meaning of each exit status of every command; the same as in help and docs/commands.md."""
 EXIT_HELP = "Exit status: " + "; ".join(f"{status} {meaning}" for status, meaning in EXIT_STATUSES.items()) + "."

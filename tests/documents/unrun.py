@@ -43,6 +43,7 @@ NAMES = (
     "referee audit FOLDER",
     "python -m benchmarks.NAME",
     "ray start",
+    "ray get-auth-token --generate",
     "pip install .",
     "pip install tandem_hybrid-VERSION-py3-none-any.whl",  # tests/deploy/packaging/test_packaging.py installs it
     'TANDEM_ONLY=YOUR-NAME pytest -k "contract or every" tests/common tests/curator tests/referee',
