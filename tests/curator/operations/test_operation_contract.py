@@ -22,7 +22,7 @@ from common.numerics.randomness import RandomSource
 from common.operations import operation as ops
 from common.operations.operation import OPERATIONS, Operation, Result, declared_event, parse_operation, release_of
 from common.privacy.budget import cost
-from common.privacy.events import NoEvent, Release, parse_event
+from common.privacy.events import Gaussian, NoEvent, Release, parse_event
 from common.protocols.base import DEMANDS, Demands
 from common.protocols.patterns import curator, many
 from curator.curator import Curator
@@ -272,6 +272,25 @@ def test_margins_are_refused_before_anything_is_charged(local_curator):
     words = "needs 6 features, records have 5"
     TestEveryRelease.refused(local_curator(sample=few), MARGINS, PolicyRefused, words)
     TestEveryRelease.refused(local_curator(epsilon=80.0), MARGINS, BudgetExceeded, "never admits")
+
+
+def test_margins_beyond_their_share_are_refused_and_those_within_are_charged_once(tmp_path):
+    """A referee that asks for less noise than the plan paid for gets none of it, and the budget stays as it was."""
+    chosen = small("portfolio", "curator.learner={name: full-batch, mu: plan}")
+    rows = np.random.default_rng(0).uniform(-1, 1, (chosen.curator.n, chosen.source.dimension)).astype(np.float32)
+    sample = Records(rows, np.where(rows[:, 0] > 0, 1, -1).astype(np.int8))
+    cells = {"hypothesis": {"kind": "linear", "weights": [1.0], "threshold": 0.0}, "cuts": [0.0]}
+    mu = chosen.margins_mu
+    with offices(tmp_path) as opening:
+        open_desk = opening(chosen, sample)
+        open_desk.ask({"kind": "learn", "round": 1})
+        before = charged(open_desk)
+        with pytest.raises(BudgetExceeded, match=r"spent .* asks for"):
+            open_desk.ask({"kind": "margins", "cells": cells, "mu": 1.01 * mu})
+        assert charged(open_desk) == before
+        first, *again = open_desk.ask({"kind": "margins", "cells": cells, "mu": mu}, times=3)
+        assert again == 2 * [first], "a repeated request returns what was stored"
+        assert charged(open_desk) == [*before, Gaussian(mu=mu)]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], type[TandemError], str]] = {
