@@ -80,9 +80,9 @@ def workspace(records: Records) -> Workspace:
     return Workspace(LocalSample.of(records), Reweighing(len(records), None, 1.0), None)
 
 
-def claimed(operation: Operation[Any]) -> float:
+def claimed(operation: Operation[Any], delta: float = 0.0) -> float:
     """Return what the operation declares to cost."""
-    return cost([(workspace(people([[0]])).event(operation), 1)], 0.0)
+    return cost([(workspace(people([[0]])).event(operation), 1)], delta)
 
 
 def released(
@@ -150,6 +150,10 @@ def count_case() -> Case:
     return Case("a count", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
 
 
+def _half(deviation: float, count: int, source: RandomSource) -> AnyArray:
+    return np.asarray(whole_normals(deviation, count, source) // 2)
+
+
 HEAVY = Margins(cells=ScoreCells(hypothesis=Stump(feature=0, threshold=0.5, sign=1), cuts=(0.0,)), mu=1.0)
 
 
@@ -173,15 +177,11 @@ def margins_case() -> Case:
     """One of 44 people, who weighs as much as four and is in the one bin of a score or in the other."""
     inputs = tuple(people([[bin_], *[[0]] * 43], [1] + 43 * [0]) for bin_ in (1, 0))
     plain = without((Reweighing, "share_bound"), lambda weights: 1.0 / weights.n, weighed_margins)
-    quiet = without(
-        (sums, "whole_normals"),
-        lambda deviation, count, source: whole_normals(deviation, count, source) // 2,
-        weighed_margins,
-    )
+    quiet = without((sums, "whole_normals"), _half, weighed_margins)
     twins = {"noise for a weight of 1/n": plain, "half the noise": quiet}
     name, delta = "weighted shares by score and label", 0.01
-    claim = cost([(workspace(people([[0]])).event(HEAVY), 1)], delta)
-    return Case(name, claim, (inputs[0], inputs[1]), weighed_margins, 4000, delta, twins, least=0.6)
+    both = inputs[0], inputs[1]
+    return Case(name, claimed(HEAVY, delta), both, weighed_margins, 4000, delta, twins, least=0.6)
 
 
 # Mechanisms that plug-ins use -----------------------------------------------------------------------------------------
@@ -239,12 +239,7 @@ def sum_case() -> Case:
 
 def quieter(mechanism: Any, number: Callable[[Any], float]) -> Subject:
     """Apply a mechanism with half its whole noise."""
-    return applied(
-        mechanism,
-        number,
-        (sums, "whole_normals"),
-        lambda deviation, count, source: whole_normals(deviation, count, source) // 2,
-    )
+    return applied(mechanism, number, (sums, "whole_normals"), _half)
 
 
 def moments_case() -> Case:

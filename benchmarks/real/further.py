@@ -1,4 +1,4 @@
-"""Forty-one further shifts of public tables: what the estimator's answer errs, and whether odds lie as is believed.
+"""Forty-one further shifts of public tables: the errors of the estimator, and how well the prior fits.
 
     python -m benchmarks.real.further --data DIR [--shift NAME]... [--splits 8] [--output FILE]
 
