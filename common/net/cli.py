@@ -63,7 +63,7 @@ EXIT_HELP = "Exit status: " + "; ".join(f"{status} {meaning}" for status, meanin
 
 
 def version() -> str:
-    """Return the installed version; for a checkout that is not installed, a placeholder."""
+    """Return the installed version, or that the code runs from a checkout that is not installed."""
     from common.core.version import release
 
     return release() or "from a checkout that is not installed"
