@@ -102,7 +102,7 @@ SHIFTS = (
     Further("pension plans", "wooldridge/k401ksubs", "e401k = 1", "marr = 1", "p401k"),
     Further("recidivism", "wooldridge/recid", "cens = 0", "black = 0", "durat ldurat follow"),
     Further("arrests 1986", "wooldridge/crime1", "narr86 > 0", "black = 0", "nfarr86 nparr86"),
-    Further("mothers at work", "wooldridge/labsup", "worked = 1", "black = 1", "weeks hours labinc"),
+    Further("mothers at work", "wooldridge/labsup", "worked = 1", "black = 1", "weeks hours labinc nonmomi"),
     Further("no insurance", "AER/HealthInsurance", "insurance = 'no'", "ethnicity = 'cauc'"),
     Further("smokers, US", "AER/SmokeBan", "smoker = 'yes'", "age > 45"),
     Further("no private insurance", "AER/NMES1988", "insurance = 'no'", "region = 'midwest'"),

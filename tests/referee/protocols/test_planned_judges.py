@@ -1,6 +1,10 @@
-"""As many agents judge in a run as its plan counts with, also where nobody is surveyed."""
+"""As many agents judge in a run as its plan counts with; what no number of judges below a bound can guarantee."""
 
+import math
+
+import numpy as np
 import pytest
+from scipy.stats import binom
 
 from common.protocols.portfolio import SURVEYED, Portfolio, Roles, enrolled
 from common.scenario.plan import plan, resolve
@@ -38,3 +42,24 @@ def test_as_many_agents_are_planned_as_it_takes_for_so_many_judges(protocol):
         assert judges(agents) >= needed > judges(agents - 10)
     assert (enrolled(7_280, Portfolio(), surveys=surveys) > 25_000) == surveys
     assert enrolled(5_000, Portfolio(), surveys=surveys) == SURVEYED
+
+
+def test_few_agents_cannot_guarantee_half_a_point_against_the_better_constant():
+    """The theorem of docs/portfolio.md: exactly, and by the majority of Warner bits, which attains it."""
+
+    def contradicted(agents, gap):
+        right = 0.5 + gap * math.tanh(0.5)  # of a Warner bit with epsilon = 1: true with probability e/(1 + e)
+        assert right == pytest.approx((0.5 + gap) * math.e / (1 + math.e) + (0.5 - gap) / (1 + math.e))
+        half = agents // 2
+        return binom.cdf(half - 1, agents, right) + 0.5 * binom.pmf(half, agents, right)  # a tie decides by a coin
+
+    def least(agents):
+        return max(100 * 2 * gap * contradicted(agents, gap) for gap in np.linspace(0.002, 0.1, 197))
+
+    assert least(2_000) == pytest.approx(0.82, abs=0.005)
+    assert least(5_400) == pytest.approx(0.5, abs=0.001)
+    generator, gap = np.random.default_rng(0), 0.018
+    labels = generator.random((4_000, 2_000)) < 0.5 + gap
+    reports = labels == (generator.random(labels.shape) < math.e / (1 + math.e))
+    excess = 100 * 2 * gap * (1 - np.mean(reports.mean(axis=1) > 0.5) - 0.5 * np.mean(reports.mean(axis=1) == 0.5))
+    assert excess == pytest.approx(least(2_000), abs=0.1)
