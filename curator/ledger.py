@@ -23,7 +23,7 @@ from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
 from common.core.values import Value
 from common.crypto.identity import Identity, Signed
 from common.log.entries import Entry, Extension, Head, signed_head
-from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, REMEDY, SAMPLE, Chain, Journal, read_head
+from common.log.ledger import CLOSED, HEADS, KEY, LEDGER, REMEDY, SAMPLE, Chain, Journal, read_head
 from common.log.witness import FileWitness, Witness, behind, last_head
 from common.net.messages import Acknowledgement, Perform, PointQuestion, Spent
 from common.privacy.events import Event, NoEvent, parse_event
@@ -173,8 +173,8 @@ def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, A
     """Verify a ledger against its head and its witnesses; return its extent."""
     chain = _chain(state)
     identity = Identity.load_or_create(state / KEY)
-    if not (state / HEAD).exists():
-        raise BrokenLedger(f"the ledger's head {state / HEAD} is gone. {REMEDY}")
+    if not (state / HEADS).exists():
+        raise BrokenLedger(f"the ledger's head {state / HEADS} is gone. {REMEDY}")
     seen = _heads(state, identity.public, witnesses)
     for who, head in seen:
         if head is None:
@@ -187,7 +187,7 @@ def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, A
 
 def _heads(state: Path, key: str, witnesses: Sequence[Witness]) -> list[tuple[str, Head | None]]:
     """Return the heads of a ledger that its head file and its witnesses have, each with its origin."""
-    beside = [(f"the file {state / HEAD}", read_head(state / HEAD, key))] if (state / HEAD).exists() else []
+    beside = [(f"the file {state / HEADS}", read_head(state / HEADS, key))] if (state / HEADS).exists() else []
     return [*beside, *((f"the witness {witness.place}", last_head(witness)) for witness in witnesses)]
 
 
@@ -296,7 +296,7 @@ def _check_place(copy: Path, state: Path) -> None:
     if not state.is_dir():
         raise BadInput(f"{state} is no directory: name a state directory, or a new one")
     found = {path.name for path in state.iterdir()}
-    if found - {"lock"} and not found & {LEDGER, HEAD, KEY}:
+    if found - {"lock"} and not found & {LEDGER, HEADS, KEY}:
         raise BadInput(
             f"{state} is not empty, and no curator's state directory: nothing was put there; name a new directory, "
             f"an empty one, or the one that was copied"
@@ -351,7 +351,7 @@ def _doubt(chain: Chain, identity: Identity, state: Path, witnesses: Sequence[Wi
 
 def _write_head(folder: Path, head: Head) -> Head:
     signed = signed_head(Identity.load_or_create(folder / KEY), head)
-    write_durably(folder / HEAD, canonical.encode(signed.wire()), mode=0o600)
+    write_durably(folder / HEADS, canonical.encode(signed.wire()) + b"\n", mode=0o600)
     return head
 
 

@@ -30,7 +30,7 @@ from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.local.mechanisms.mechanism import MECHANISMS
 from common.local.queries.query import QUERIES
 from common.log import transcript
-from common.log.ledger import HEAD, KEY, LEDGER
+from common.log.ledger import HEADS, KEY, LEDGER
 from common.log.receipts import Checkpoint, Proof, ProofRequest, Receipt, StoredCheckpoint, Witnessed
 from common.models.export import load as load_model
 from common.net import messages
@@ -290,7 +290,7 @@ def _through(path: Path, read: Callable[[Path], object]) -> Callable[[bytes], ob
 
 def _ledger(folder: Path, corpus: Corpus, raw: bytes) -> object:
     folder.mkdir(exist_ok=True)
-    for name in (KEY, HEAD):
+    for name in (KEY, HEADS):
         (folder / name).write_bytes((corpus.folder / "curator" / name).read_bytes())
     for left in folder.glob(f"{LEDGER}*"):
         left.unlink()

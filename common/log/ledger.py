@@ -47,7 +47,7 @@ class Chain:
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         entry, content = following(self.entries[-1] if self.entries else None, kind, body)
         line = entry.line().encode()
-        with self._opened() as descriptor:
+        with _opened(self.path, self._size) as descriptor:
             append_line(descriptor, self._size, line)
         if not self._size:
             sync_folder(self.path.parent)
@@ -57,23 +57,13 @@ class Chain:
 
     def check_writable(self) -> None:
         """Raise OSError if the file cannot be opened for writing at present, or was cut off."""
-        with self._opened():
+        with _opened(self.path, self._size):
             pass
 
     def synchronize(self) -> None:
         """Synchronize the file: the process that wrote the last entry may have been killed before it did so."""
-        with self._opened() as descriptor:
+        with _opened(self.path, self._size) as descriptor:
             os.fsync(descriptor)
-
-    @contextmanager
-    def _opened(self) -> Iterator[int]:
-        descriptor = os.open(self.path, os.O_WRONLY | (0 if self._size else os.O_CREAT), 0o600)
-        try:
-            if os.fstat(descriptor).st_size < self._size:
-                raise OSError(errno.EIO, "the file was cut off", str(self.path))
-            yield descriptor
-        finally:
-            os.close(descriptor)
 
     def head(self, entries: int | None = None) -> Head:
         count = len(self.entries) if entries is None else entries
@@ -93,6 +83,18 @@ class Chain:
     def _enter(self, entry: Entry, content: str) -> None:
         self._links.append(content)
         self.entries.append(entry)
+
+
+@contextmanager
+def _opened(path: Path, size: int) -> Iterator[int]:
+    """Open a file for writing that has ``size`` bytes or more: a new one if that is 0. OSError if it has fewer."""
+    descriptor = os.open(path, os.O_WRONLY | (0 if size else os.O_CREAT), 0o600)
+    try:
+        if os.fstat(descriptor).st_size < size:
+            raise OSError(errno.EIO, "the file was cut off", str(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def stored_lines(path: Path) -> list[bytes]:
@@ -136,7 +138,8 @@ REMEDY = (
     "new people or a new budget in a fresh directory"
 )
 """What to do about a ledger that cannot be trusted."""
-LEDGER, HEAD, KEY = "ledger.jsonl", "head.json", "identity.key"
+LEDGER, HEADS, KEY = "ledger.jsonl", "heads.jsonl", "identity.key"
+MAX_HEADS = 1 << 20  # bytes of heads in a file; then it begins anew with the newest one
 _OLDER = "ledger.sqlite"  # the ledger's file in releases up to 0.3.0
 GENESIS, WITNESS, CLOSED, SAMPLE = "genesis", "witness", "closed", "sample"
 """Kinds of the entries that every ledger has or may have."""
@@ -167,7 +170,7 @@ class Journal:
         witnesses: Sequence[Witness] = (),
         reach: Callable[[str], Witness] | None = None,
     ) -> None:
-        self._head = folder / HEAD
+        self._heads, self._stored = folder / HEADS, 0
         self._published: Head | None = None
         self._witnesses, self._reach = tuple(witnesses), reach
         self._known: dict[str, Head | None] = {}
@@ -193,16 +196,28 @@ class Journal:
         if head == self._published:
             return
         with _storing():
-            # Durable in the folder, too: without witnesses only the head shows that a ledger is an older copy.
-            write_durably(self._head, canonical.encode(signed_head(self.identity, head).wire()), mode=0o600)
+            self._store(canonical.encode(signed_head(self.identity, head).wire()))
             if self.closed is None:
                 for witness in self._witnesses:
                     self._tell(witness, head)
         self._published = head
 
+    def _store(self, head: bytes) -> None:
+        """Store a head durably: without witnesses only it shows that a ledger is an older copy.
+
+        It is the last line of its file, which takes one synchronization where a new file takes two.
+        """
+        if 0 < self._stored < MAX_HEADS and self._heads.exists() and self._heads.stat().st_size == self._stored:
+            with _opened(self._heads, self._stored) as descriptor:
+                append_line(descriptor, self._stored, head)
+            self._stored += len(head) + 1
+        else:
+            write_durably(self._heads, head + b"\n", mode=0o600)
+            self._stored = len(head) + 1
+
     def lacking(self) -> str | None:
         """Return why the ledger cannot be written, in words that may be public; None if it can."""
-        if not (self._head.exists() and self.chain.path.exists()):
+        if not (self._heads.exists() and self.chain.path.exists()):
             return "is gone"
         try:
             self.chain.check_writable()
@@ -234,7 +249,7 @@ class Journal:
     def _open(self, folder: Path, about: dict[str, Any]) -> None:
         if not len(self.chain):
             # The ledger is created before the key, so if there is a key, there was a ledger.
-            if (folder / KEY).exists() or self._head.exists():
+            if (folder / KEY).exists() or self._heads.exists():
                 raise BrokenLedger(f"the ledger {self.chain.path} is gone, or empty. {REMEDY}")
             try:
                 self.chain.append(GENESIS, {**about, "number": secrets.token_hex(16)})
@@ -244,10 +259,10 @@ class Journal:
         with _storing():
             self.chain.synchronize()
             self.identity = Identity.load_or_create(folder / KEY)
-        if self._head.exists():
-            self._check(f"the file {self._head}", read_head(self._head, self.identity.public))
+        if self._heads.exists():
+            self._check(f"the file {self._heads}", read_head(self._heads, self.identity.public))
         elif len(self.chain) > 1:
-            raise BrokenLedger(f"the ledger's head {self._head} is gone. {REMEDY}")
+            raise BrokenLedger(f"the ledger's head {self._heads} is gone. {REMEDY}")
         if self.closed is None:
             self._check_witnesses()
         self.publish()
@@ -286,9 +301,10 @@ class Journal:
 
 
 def read_head(path: Path, key: str) -> Head:
-    """Read a signed head; BrokenLedger if it is not signed by ``key``, or cannot be parsed."""
+    """Read the newest signed head of a file; BrokenLedger if it is not signed by ``key``, or cannot be parsed."""
     try:
-        return Head.parse(verify(Signed.parse(json.loads(path.read_bytes())), Head.KIND, key))
+        newest = path.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2]  # after it, at most a part of a line
+        return Head.parse(verify(Signed.parse(json.loads(newest)), Head.KIND, key))
     except (ValueError, BadMessage, Forged):
         raise BrokenLedger(
             f"{path} holds no head of this ledger: it was cut off, edited, or is another's. {REMEDY}"

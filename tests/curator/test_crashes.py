@@ -15,7 +15,7 @@ import pytest
 from common.core import canonical
 from common.core.errors import BrokenLedger, CannotWrite, Conflict, OperationFailed, RolledBack, TandemError
 from common.log.entries import Head
-from common.log.ledger import HEAD, LEDGER, Chain, Journal, read_head
+from common.log.ledger import HEADS, LEDGER, Chain, Journal, read_head
 from common.log.witness import FileWitness, last_head
 from common.net import messages
 from curator import state
@@ -182,8 +182,8 @@ ATTACKS: dict[str, Callable[[Path], object]] = {
     "all entries edited out": edited(lambda lines: lines.clear()),
     "a cost edited": edited(lambda lines: lines.insert(2, lines.pop(2).replace(b"300", b"1"))),
     "all bodies edited out": edited(without_bodies),
-    "the head forgotten": lambda folder: (folder / "head.json").unlink(),
-    "the head of before": lambda folder: (folder / "head.json").write_bytes(b"{}"),
+    "the head forgotten": lambda folder: (folder / "heads.jsonl").unlink(),
+    "the head of before": lambda folder: (folder / "heads.jsonl").write_bytes(b"{}"),
 }
 
 
@@ -258,7 +258,7 @@ def test_a_witness_has_seen_the_charge_of_whatever_leaves(tmp_path, monkeypatch,
             bench.perform(0, LEARN)
         head = bench.curator._journal.chain.head()
         assert head.entries == before.entries + (1 if fails else 2)
-        assert last_head(witness) == read_head(bench.folder / "curator" / HEAD, bench.curator.key) == head
+        assert last_head(witness) == read_head(bench.folder / "curator" / HEADS, bench.curator.key) == head
 
 
 def test_nothing_leaves_that_no_witness_has_taken_and_later_it_leaves_once(tmp_path, monkeypatch):

@@ -103,7 +103,7 @@ def test_a_copy_that_may_be_old_is_refused_or_closes_the_budget(bench, tmp_path,
     bench.curator.close()
     (folder / LEDGER).unlink()
     if case == "no head":
-        (folder / "head.json").unlink()
+        (folder / "heads.jsonl").unlink()
     given = [FileWitness(tmp_path / "empty")] if case == "other witness" else []
     with pytest.raises(BrokenLedger, match="--close"):
         restore(copy, folder, given)
@@ -139,7 +139,7 @@ def test_a_copy_that_is_to_be_closed_is_closed_before_it_takes_the_ledgers_place
     folder, copy = tmp_path / "curator", tmp_path / "copy"
     reopened(folder).close()
     backup(folder, copy)
-    for name in (LEDGER, "head.json"):
+    for name in (LEDGER, "heads.jsonl"):
         (folder / name).unlink()
     crash_at(monkeypatch, ledgers, "sync_folder", 1, after=False)
     with pytest.raises(Crash):

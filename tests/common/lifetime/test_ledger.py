@@ -270,7 +270,7 @@ def test_experiments_are_counted_and_need_no_lifetime_budget(ledger):
     ledger.refuse(".", "d")
 
 
-@for_each("lost", ["ledger.jsonl", "people.key", "head.json", "rows", "../people.heads"])
+@for_each("lost", ["ledger.jsonl", "people.key", "heads.jsonl", "rows", "../people.heads"])
 def test_a_part_of_it_that_is_gone_is_noticed(tmp_path, lost):
     ledger = Book(tmp_path / "people")
     ledger.pay("a")

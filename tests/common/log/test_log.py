@@ -20,7 +20,7 @@ from common.core import canonical
 from common.core.errors import AuditFailed, BrokenLedger, CannotWrite
 from common.crypto.identity import Identity
 from common.log.entries import Extension
-from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, Chain, Journal, read_head
+from common.log.ledger import CLOSED, HEADS, KEY, LEDGER, Chain, Journal, read_head
 from common.log.merkle import RunningRoot, Tree, merkle_root, root_from_inclusion_proof, verify_consistency
 from common.log.transcript import append, read
 from common.log.witness import FileWitness, last_head, last_line
@@ -148,18 +148,45 @@ def assert_refused(why: str, folder: Path, *witnesses: FileWitness) -> None:
         pass
 
 
+def test_a_head_is_the_last_whole_line_of_its_file_which_begins_anew(folder, monkeypatch):
+    def stored() -> list[int]:
+        return [json.loads(line)["message"]["entries"] for line in (folder / HEADS).read_bytes().splitlines()]
+
+    with opened(folder) as log:
+        grow(log)
+        grow(log)
+        assert stored() == [1, 2, 3]
+        log.append("charge", {})
+        with full_disk((folder / HEADS).stat().st_size + 10), pytest.raises(CannotWrite):
+            log.publish()
+        assert stored() == [1, 2, 3]
+        (folder / HEADS).unlink()  # whoever deletes it changes nothing: this process knows the head
+        grow(log)
+        grow(log)
+        newest = log.chain.head()
+        assert stored() == [newest.entries - 1, newest.entries]
+    with (folder / HEADS).open("ab") as file:
+        file.write(b'{"cut": ')
+    with opened(folder) as log:
+        assert read_head(folder / HEADS, log.identity.public) == newest
+        assert stored() == [newest.entries]  # a process begins it anew
+        monkeypatch.setattr("common.log.ledger.MAX_HEADS", 1)
+        grow(log)
+        assert stored() == [newest.entries + 1]
+
+
 def test_the_head_the_key_and_the_ledger_are_only_taken_together(folder, tmp_path):
     with opened(folder) as log:
         first = log.chain.head()
         assert log.chain.entries[0].body["about"] == "tests"
         assert len(log.chain.entries[0].body["number"]) == 32  # no two ledgers begin alike
-    (folder / HEAD).unlink()  # so it looks after a crash behind the first entry: nothing was charged
+    (folder / HEADS).unlink()  # so it looks after a crash behind the first entry: nothing was charged
     with opened(folder) as log:
-        assert read_head(folder / HEAD, log.identity.public) == first == log.chain.head()
+        assert read_head(folder / HEADS, log.identity.public) == first == log.chain.head()
         grow(log)
-    for file in (HEAD, KEY):
+    for file in (HEADS, KEY):
         assert (folder / file).stat().st_mode & 0o777 == 0o600
-    for lost in ((HEAD,), (KEY,), (LEDGER,), (LEDGER, HEAD), (LEDGER, KEY)):
+    for lost in ((HEADS,), (KEY,), (LEDGER,), (LEDGER, HEADS), (LEDGER, KEY)):
         copy = Path(shutil.copytree(folder, tmp_path / "+".join(lost)))
         for name in lost:
             (copy / name).unlink()
@@ -213,7 +240,7 @@ def test_an_entry_whose_writer_was_killed_is_synchronised_before_the_head_says_t
     monkeypatch.setattr(os, "fsync", lambda descriptor: synchronised.append(os.readlink(f"/proc/self/fd/{descriptor}")))
     with opened(folder) as log:
         assert len(log.chain) == 2
-    assert [Path(path).name for path in synchronised] == [LEDGER, f"{HEAD}.part", folder.name]
+    assert [Path(path).name for path in synchronised] == [LEDGER, f"{HEADS}.part", folder.name]
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, 200_000])
@@ -303,7 +330,7 @@ def test_what_a_ledger_lacks_is_said_without_a_change(folder, tmp_path):
         (tmp_path / "heads").unlink()
         (tmp_path / "heads").mkdir()
         assert log.witnesses_lacking() == "1 of 2 cannot be written"
-        for name in (HEAD, LEDGER):
+        for name in (HEADS, LEDGER):
             (folder / name).rename(tmp_path / "away")
             assert log.lacking() == "is gone"
             (tmp_path / "away").rename(folder / name)
