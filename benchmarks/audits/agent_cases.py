@@ -71,11 +71,11 @@ class ResamplingAgent(Population):
 
 
 class Interrupted(Population):
-    """Loses power every time, after it wrote down whom it asked and before it stored their answers."""
+    """Finds every time whom it asked, and what they answered damaged."""
 
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
-        for path in self._folder.glob("*.report"):
-            path.unlink()
+        for path in self._folder.iterdir():
+            path.write_bytes(path.read_bytes()[:-1])
         return super().answer(assignment, configuration)
 
 

@@ -64,8 +64,8 @@ def agent_draws_again_after_a_crash(patch: pytest.MonkeyPatch) -> None:
 
 
 def host_draws_again_after_a_crash(patch: pytest.MonkeyPatch) -> None:
-    """The host keeps no report, and its noise is fresh each time."""
-    patch.setattr(questions, "keep_report", lambda *what: None)
+    """The host reads no stored report, and its noise is fresh each time."""
+    patch.setattr(questions, "report", lambda *what: None)
     patch.setattr(Population, "_check_fresh", lambda *what: None)
 
     real: Any = answer_together

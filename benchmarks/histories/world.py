@@ -222,8 +222,9 @@ class World:
             if what[0].wire() not in [answer["report"] for answer in answers]:
                 self.broken.append(f"on disk before it leaves: {party} may forget that it has answered")
         if method == "report_packed":
-            known = [self.disk.holds(path) for path in (self.folder / party / "answered").glob("*.report")]
-            if what[0].model_dump_json().encode() + b"\n" + what[1] not in known:
+            known = [self.disk.holds(path) or b"" for path in (self.folder / party / "answered").iterdir()]
+            report = what[0].model_dump_json().encode() + b"\n" + what[1]
+            if not any(stored.endswith(report) for stored in known):
                 self.broken.append(f"on disk before it leaves: {party} may forget whom it has asked")
 
     # Working --------------------------------------------------------------------------------------------------------

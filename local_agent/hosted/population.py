@@ -139,8 +139,9 @@ class Population:
         """
         question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
-        stored = self._folder / f"{_run_of(asked)}-{asked.question}-{question.fingerprint[:32]}"
-        known = questions.report(stored.with_suffix(questions.REPORT), self.identity)
+        ending = questions.MASK if isinstance(asked, messages.MassAssignment) else questions.PEOPLE
+        file = self._folder / f"{_run_of(asked)}-{asked.question}-{question.fingerprint[:32]}{ending}"
+        known = questions.report(file, self.identity)
         if known is not None:
             return known
         what = question.query, question.mechanism, self._population
@@ -150,12 +151,12 @@ class Population:
         if isinstance(asked, messages.MassAssignment):
             people = mask = self._mask(asked)
             recorded = mask.tobytes()
-            file, draw = stored.with_suffix(questions.MASK), partial(answer_mass, *what, mask, asked.slot)
+            draw = partial(answer_mass, *what, mask, asked.slot)
             groups = (block for block, _ in blocks(mask, asked.slot))
         else:
             people, slots = self._asked(asked)
             recorded, groups = people.astype("<u4").tobytes(), [people]
-            file, draw = stored.with_suffix(questions.PEOPLE), partial(answer_together, *what, people, slots)
+            draw = partial(answer_together, *what, people, slots)
         _check_room(people, question)
         if self._account is not None and not self._charged:
             self.spent, _ = self._account.charge(self.identity.public, asked.digest)
@@ -166,14 +167,13 @@ class Population:
             np.concatenate([*map(self._speaks, groups)]) if self._dropout else np.ones(len(answers), dtype=np.bool_)
         )
         signed, body = self._packed(question, speaks, answers)
-        # Store the people first: once their answers exist anywhere, they must be counted.
+        # Before the answers leave, the people must be counted.
         try:
-            questions.keep_asked(file, recorded)
+            questions.keep(file, recorded, signed, body)
         except BaseException:
             self._run = ""  # it is unknown whether they were stored: read the files again
             raise
         self._count(people, resumed)
-        questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
 
     def _packed(self, question: CheckedQuestion, speaks: NDArray[np.bool_], answers: AnyArray) -> tuple[Signed, bytes]:
@@ -208,8 +208,8 @@ class Population:
     def _check_fresh(self, question: CheckedQuestion, people: People, own: Path, recorded: bytes) -> bool:
         """Check that all people may answer, publish the question to the witnesses, and return whether it is resumed.
 
-        A question is resumed if a crash came after its people were stored and before its report was; no other question
-        does that. AlreadyAnswered if some people have answered as often as they may.
+        A question is resumed if its people are stored and its report is damaged; no other question does that.
+        AlreadyAnswered if some people have answered as often as they may.
         """
         run = _run_of(question.assignment)
         if self._run != run:

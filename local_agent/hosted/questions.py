@@ -1,6 +1,6 @@
 """The questions that a host was asked, as a chain whose head is stored elsewhere, too: so copied folders are refused.
 
-This module also reads and writes the files of each question: who was asked, and the report that was sent.
+This module also reads and writes the file of each question: who was asked, and the report that was sent.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,29 +71,36 @@ class QuestionChain:
             ) from None
 
 
-PEOPLE, MASK, REPORT = ".people", ".mask", ".report"  # uint32 numbers; a bit per person; header and packed answers
-_DIGEST = 32
+PEOPLE, MASK = ".people", ".mask"  # uint32 numbers, or a bit per person: who was asked, and then their report
+_LENGTH, _DIGEST = 8, 32
 
 
-def keep_asked(path: Path, content: bytes) -> None:
-    """Store durably who was asked, with a digest."""
-    write_durably(path, content + hashlib.sha256(content).digest(), mode=0o600)
+def keep(path: Path, people: bytes, header: Signed, body: bytes) -> None:
+    """Store durably who was asked, with a digest, and the report of their answers, all or nothing."""
+    about = len(people).to_bytes(_LENGTH, "little") + people
+    report = header.model_dump_json().encode() + b"\n" + body
+    write_durably(path, about + hashlib.sha256(about).digest() + report, mode=0o600)
 
 
 def asked(path: Path) -> bytes:
-    """Return the content that :func:`keep_asked` has stored; BadData if it is damaged."""
-    stored = path.read_bytes()
-    content, digest = stored[:-_DIGEST], stored[-_DIGEST:]
-    if hashlib.sha256(content).digest() != digest:
+    """Return who was asked, as :func:`keep` has stored it; BadData if it is damaged."""
+    with path.open("rb") as file:
+        return _asked(path, file)
+
+
+def _asked(path: Path, file: IO[bytes]) -> bytes:
+    length = file.read(_LENGTH)
+    people = file.read(min(int.from_bytes(length, "little"), path.stat().st_size))
+    if hashlib.sha256(length + people).digest() != file.read(_DIGEST):
         raise _damaged(path)
-    return content
+    return people
 
 
 def everybody_asked(folder: Path, size: int, run: str, known: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
     """Return how often each person was asked, in all runs and in the given run, shape (size, 2).
 
     ``known`` are these counts for another run: then only the files of this run are read, and ``known`` is overwritten.
-    BadData if a file is damaged, or the file of who was asked for a report is missing.
+    BadData if a file is damaged.
     """
     found = np.zeros((size, 2), dtype=np.uint8) if known is None else known
     found[:, 1] = 0
@@ -118,22 +125,19 @@ def everybody_asked(folder: Path, size: int, run: str, known: NDArray[np.uint8] 
         if len(content) != -(-size // 8) or not any(content):
             raise _damaged(path)
         found[:, columns(path)] += np.unpackbits(np.frombuffer(content, dtype=np.uint8), count=size)[:, None]
-    for path in files(REPORT):
-        if not path.with_suffix(PEOPLE).exists() and not path.with_suffix(MASK).exists():
-            raise _damaged(path.with_suffix(PEOPLE))
     return found
 
 
-def keep_report(path: Path, header: Signed, body: bytes) -> None:
-    """Store a report durably."""
-    write_durably(path, header.model_dump_json().encode() + b"\n" + body, mode=0o600)
-
-
 def report(path: Path, identity: Identity) -> tuple[Signed, bytes] | None:
-    """Return a stored report; None if there is none, or it is damaged, so that it must be made again."""
+    """Return a stored report; None if there is none, or it is damaged, so that it must be made again.
+
+    BadData if it is damaged who was asked.
+    """
     if not path.exists():
         return None
-    line, _, body = path.read_bytes().partition(b"\n")
+    with path.open("rb") as file:
+        _asked(path, file)
+        line, _, body = file.read().partition(b"\n")
     try:
         header = Signed.model_validate_json(line)
     except ValueError:

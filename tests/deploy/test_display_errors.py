@@ -210,8 +210,8 @@ def private(state: Path, chosen) -> set[str]:
             repr(float(v)) for v in features
         }
         found |= {word for word in spelled if len(word) >= 7}
-    for report in state.rglob("*.report"):
-        body = report.read_bytes().partition(b"\n")[2]
+    for report in state.rglob("answered/*"):
+        body = report.read_bytes().rpartition(b"}\n")[2]
         found |= forms(body) if len(body) >= 8 else set()
     return found
 
