@@ -143,7 +143,7 @@ class Learned(Result):
 
 @OPERATIONS.register("learn")
 class Learn(Operation[Learned]):
-    """Learn a hypothesis from draws of the current reweighed distribution, seen as a task says, and release it.
+    """Learn a hypothesis from draws of the reweighed sample, with the features and label of a task, and release it.
 
     Rounds are counted over all tasks. ``directions`` is the number of :class:`Directions` to return from the release.
     """
@@ -243,7 +243,7 @@ class BlockParities(Result):
 
 @OPERATIONS.register("parities")
 class LearnParities(Operation[BlockParities]):
-    """Learn a parity in each of several blocks of the people, who are sorted by a value; release what each says.
+    """Learn a parity in each of several blocks of the people, sorted by a value, and release the parity of each block.
 
     Attributes:
         features: Parities are sums of some of the first ``features`` features and a constant 1; the label is the sum.
@@ -431,7 +431,7 @@ class NoisyMargins(Result):
 
 @OPERATIONS.register("margins")
 class Margins(Operation[NoisyMargins]):
-    """Release the share of each item in the curator's people, with noise: each counts as much as their weight now.
+    """Release, with noise, the share of each item among the curator's people, who count by their current weights.
 
     Without a reweigh all weights are equal, and these are plain shares.
 

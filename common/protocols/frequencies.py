@@ -48,7 +48,7 @@ class SideEvidence(Value):
 
 @PROBLEMS.register("hypothesis-testing")
 class HypothesisTesting(Problem):
-    """Definition 6.1: people follow one of two public laws over X; say which it is.
+    """Decide which of two public laws over X the people follow (Definition 6.1).
 
     Either X = {0, 1} and P(1) = (1 + bias)/2 under D_1, (1 - bias)/2 under D_0; or X = {0, ..., k-1} and ``laws`` are
     D_0 and D_1: then feature x of a record is 1 for the value x alone, and each side reports how many people have a

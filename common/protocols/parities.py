@@ -37,7 +37,7 @@ class Secret(Value):
 
 @PROBLEMS.register("parity-chooses-secret")
 class ParityChoosesSecret(Problem):
-    """Definition 5.1: find s_r = s_{r,1} + ... + s_{r,m+1}, where <x, r> is everybody's label.
+    """Find s_r = s_{r,1} + ... + s_{r,m+1}, where <x, r> is everybody's label (Definition 5.1).
 
     x and r have c bits; ``shares`` is m + 1, more than the curator has people, so that it misses one.
     """
@@ -137,7 +137,7 @@ class WantedParity(Value):
 
 @PROBLEMS.register("one-of-many-parities")
 class OneOfManyParities(Problem):
-    """Definition 4.1: find r_s, where s = s_1 + ... + s_{m+1}, among 2^d parities of x, which has c bits.
+    """Find r_s, where s = s_1 + ... + s_{m+1}, among 2^d parities of x, which has c bits (Definition 4.1).
 
     ``shares`` is m + 1, more than the curator has people, so that it misses one.
     """

@@ -91,15 +91,16 @@ class Sgd(SgdSettings, Learner):
 
 @LEARNERS.register("discriminant")
 class Discriminant(DiscriminantSettings, Learner):
-    """The half-space ``<(W + lambda I)^-1 (m_+ - m_-), z - (m_+ + m_-)/2> + ln(n_+/n_-) > 0``.
+    """Linear discriminant analysis from noisy means and second moments of both labels.
 
-    z are the records after a first look at them (:mod:`curator.learners.preconditioning`), W is the covariance within
-    classes, m are the means of the classes and n their sizes. All come from one noisy release
-    (:class:`curator.mechanisms.sums.ClassMoments`); the rest is post-processing. lambda is ``ridge`` times the spectral
-    norm of W's noise, about 2 tau sqrt(d) for symmetric noise of standard deviation tau (Wigner). Where noise dominates
-    the covariance, the difference of means decides; elsewhere the discriminant is Fisher's (1936). With few people it
-    keeps more of the signal than gradient steps, which pay for each direction anew (docs/learners.md). The score is
-    the log odds if classes are normal with equal covariances.
+    The half-space is ``<(W + lambda I)^-1 (m_+ - m_-), z - (m_+ + m_-)/2> + ln(n_+/n_-) > 0``. z are the records after
+    a first look at them (:mod:`curator.learners.preconditioning`), W is the covariance within classes, m are the means
+    of the classes and n their sizes. All come from one noisy release (:class:`curator.mechanisms.sums.ClassMoments`);
+    the rest is post-processing. lambda is ``ridge`` times the spectral norm of W's noise, about 2 tau sqrt(d) for
+    symmetric noise of standard deviation tau (Wigner). Where noise dominates the covariance, the difference of means
+    decides; elsewhere the discriminant is Fisher's (1936). With few people it keeps more of the signal than gradient
+    steps, which pay for each direction anew (docs/learners.md). The score is the log odds if classes are normal with
+    equal covariances.
 
     With columns of classes it learns a score for each class (:func:`learned_classes`).
     """
@@ -350,8 +351,9 @@ _LEAST = 1e-3  # least spread of a regression's predictions, in units of the res
 
 @LEARNERS.register("least-squares")
 class LeastSquares(LeastSquaresSettings, Learner):
-    """The prediction ``m_y + <(A + lambda I)^-1 c, x - m>``, A the covariance of features, c theirs with the response.
+    """Ridge regression from noisy means and second moments of features and response.
 
+    The prediction is ``m_y + <(A + lambda I)^-1 c, x - m>``, A the covariance of features, c theirs with the response.
     All come from one noisy release (:class:`curator.mechanisms.sums.ClassMoments`, with one class) of the records z
     after a first look (:mod:`curator.learners.preconditioning`), with the response as a further feature. A record that
     is too long is shortened as a whole, so a linear relation of its response and features stays linear. lambda is

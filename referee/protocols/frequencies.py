@@ -31,7 +31,7 @@ from referee.protocols.base import AS_PLANNED, BY_NORMAL_LAW, PROTOCOLS, Outcome
 
 @PROTOCOLS.register("hypothesis-testing")
 class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
-    """Section 6 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+    """Decide which of two public laws people follow: Section 6 of "The power of synergy" (Beimel et al. 2019).
 
     The curator releases a noisy count, the agents a randomized bit each; the referee adds up both sides' log-likelihood
     ratios.
@@ -114,7 +114,7 @@ def _simulated_curator(plan: ProblemPlan[HypothesisTesting], coins: RandomSource
 
 @PROTOCOLS.register("select-then-estimate")
 class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
-    """Appendix B of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+    """Select a feature with a large mean and estimate it: Appendix B of "The power of synergy" (Beimel et al. 2019).
 
     The curator selects by the exponential mechanism: n of order log d/alpha^2 suffices, where the local model needs d
     log d/alpha^2 without interaction. Fresh agents each report the selected feature with randomized response: about

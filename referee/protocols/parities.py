@@ -47,7 +47,7 @@ from referee.protocols.base import AS_PLANNED, BY_NORMAL_LAW, PROTOCOLS, Outcome
 
 @PROTOCOLS.register("parity-and-threshold")
 class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
-    """Appendix A of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+    """Learn a parity and a threshold, one on each side: Appendix A of "The power of synergy" (Beimel et al. 2019).
 
     The curator learns the parity (KLNRS, pure epsilon); no message to it depends on an agent, nor the other way round.
     The agents learn the threshold in rounds. As a threshold function is 1 from t on, it is 0 for exactly the share F(t)
@@ -173,7 +173,7 @@ Pieces = tuple[FeatureSet | None, ...]  # the parity of each block, None where n
 
 @PROTOCOLS.register("parity-xor-threshold")
 class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
-    """Lemma 3.3 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+    """Learn the sum of a parity and a threshold: Lemma 3.3 of "The power of synergy" (Beimel et al. 2019).
 
     There is one step, in which every message leaves before any arrives. The curator sorts its people by y, divides them
     into K blocks, and learns a parity of (x, 1) in each (KLNRS at epsilon/K): on all blocks but the one with the
@@ -289,7 +289,7 @@ def _pieced_together(
 
 @PROTOCOLS.register("parity-chooses-secret")
 class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
-    """Lemma 5.2 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+    """Find the secret that a parity names: Lemma 5.2 of "The power of synergy" (Beimel et al. 2019).
 
     The curator learns r from x and <x, r> (KLNRS, pure epsilon); the referee passes it on; each agent then reports one
     randomized bit about its share s_{r,t} of the secret that r names: <row, t> + s_{r,t}, Hadamard response with a
@@ -359,7 +359,7 @@ def _none_answered(public: int) -> Outcome:
 
 @PROTOCOLS.register("one-of-many-parities")
 class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
-    """Lemma 4.2 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+    """Find the parity that a secret names: Lemma 4.2 of "The power of synergy" (Beimel et al. 2019).
 
     Each agent reports one randomized bit about (t, s_t), by Hadamard response; those who hold no share answer with a
     fair coin, randomized like any other. For every t the referee takes the s with the largest estimate, adds these up,

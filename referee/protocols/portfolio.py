@@ -38,7 +38,7 @@ from referee.protocols.teaching import PortfolioPlan, mean_answer, suited, surve
 
 @PROTOCOLS.register("portfolio")
 class PortfolioProtocol(Protocol):
-    """Learn, teach, judge. The answer is better than what either side has alone, up to a stated gap.
+    """The curator learns, agents correct the model, others test it: no worse than either side alone, up to a gap.
 
     docs/portfolio.md has each step. The curator learns one model. Some agents report their label; then others teach the
     model: they report how far its probabilities are from their labels (:mod:`common.statistics.calibration`). The rival

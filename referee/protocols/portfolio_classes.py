@@ -24,7 +24,7 @@ from referee.protocols.teaching import PortfolioPlan, mean_answer
 
 @PROTOCOLS.register("portfolio-classes")
 class PortfolioClasses(PortfolioProtocol):
-    """Learn, teach, judge, for several classes in the place of two labels: docs/portfolio.md, "Several classes".
+    """The portfolio for several classes in place of two labels: docs/portfolio.md, "Several classes".
 
     A person's class is in one-hot columns after the features. Agents report whether they are of a class, which gives
     the constants. The curator learns a score for each class; in three rounds other agents report how far the total

@@ -25,7 +25,7 @@ ENOUGH = 530
 
 @PROTOCOLS.register("portfolio-regression")
 class PortfolioRegression(PortfolioProtocol):
-    """Learn, teach, judge, for a number in the place of a label: docs/portfolio.md, "A number in the place of a label".
+    """The portfolio for a number in place of a label: docs/portfolio.md, "A number in the place of a label".
 
     The response is the last feature, in [0, 1] by its public bounds. Agents report it, which gives a constant. The
     curator learns a regression; in three rounds other agents report their residual, or its product with the distance of

@@ -221,7 +221,7 @@ class SingleTest:
 
 @PROTOCOLS.register("learn-and-test")
 class LearnAndTest(Protocol):
-    """One learner's call on the curator's sample, one test by all agents.
+    """The curator learns one hypothesis from its sample, and all agents test it.
 
     For learners that account for the difference of S and T themselves, for example with a public sample (private domain
     adaptation, Bassily, Cortes, Mao and Mohri 2024): agents then measure the result's loss on T. The estimate is of one

@@ -158,7 +158,7 @@ class SparseConjunction(UnitDistribution, Sided):
 
 @DISTRIBUTIONS.register("zipf-items")
 class ZipfItems(UnitDistribution):
-    """People who each hold one of ``items`` strings of b bits, the r-th with probability proportional to r^-power.
+    """Each person holds one of ``items`` strings of b bits, the r-th with probability proportional to r^-power.
 
     The strings are a hash of the seed. Features are the bits, most significant first; all labels are +1.
 

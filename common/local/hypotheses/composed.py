@@ -18,7 +18,7 @@ _PLANE = {**PLANE, "threshold": 0.25}
 
 @HYPOTHESES.register("relabelled")
 class Relabelled(Hypothesis):
-    """``hypothesis``, held against the label that stands in a column of the features: +1 where that is above 1/2.
+    """``hypothesis``, compared with the label in a column of the features, which is +1 where the column is above 1/2.
 
     A record with several labels stores the others as features, after those that hypotheses read. A loss on another
     label is then a public function of the record like any other loss, and everything that holds for losses holds.
@@ -99,7 +99,7 @@ MAX_CLASSES = 64
 
 @HYPOTHESES.register("argmax")
 class Argmax(Hypothesis):
-    """Predicts the class c whose hypothesis has the greatest score, the lowest of several; held against a record's own.
+    """Predict the class whose hypothesis has the greatest score, and err if it is not the class of the record.
 
     A record's own class is stored in C features, one per class, from ``first`` on: it is class c iff feature first + c
     is above 1/2 and none of the others is. A record with several classes, or none, always counts as a mistake.

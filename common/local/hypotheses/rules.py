@@ -35,7 +35,7 @@ class _OfInputs(Hypothesis):
 
 @HYPOTHESES.register("constant")
 class Constant(Hypothesis):
-    """h(x) = ``label``: what is left to say when every draw has the same label."""
+    """h(x) = ``label`` for every x. Learners release it if all draws have the same label."""
 
     kind: Literal["constant"] = "constant"
     label: Literal[-1, 1]

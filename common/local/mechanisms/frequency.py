@@ -105,7 +105,7 @@ def within(items: Words, domain: int) -> Words:
 
 @MECHANISMS.register("krr")
 class KaryResponse(FrequencyOracle, PureMechanism):
-    """Answer with the own item with probability p = e^eps/(e^eps + k - 1), else with any other, all alike.
+    """Report the own item with probability p = e^eps/(e^eps + k - 1), else one of the others uniformly at random.
 
     For any item, every answer has one of two probabilities, p and q = (1-p)/(k-1), and p/q <= e^eps. p is rounded down
     to a whole multiple of 1/2^53, and coins and other items are drawn with integers, so sampling is exact. An answer

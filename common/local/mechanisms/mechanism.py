@@ -191,7 +191,7 @@ AnyMechanism = Annotated[SerializeAsAny[LocalRandomizer], BeforeValidator(MECHAN
 
 @MECHANISMS.register("warner")
 class Warner(BitMechanism, PureMechanism):
-    """Round the value to a bit at random, then tell the truth about it with p = e^eps/(1 + e^eps).
+    """Round the value to a bit at random, then report the true bit with probability p = e^eps/(1 + e^eps).
 
     Both answers have probabilities in [1-p, p] for every value, and p/(1-p) <= e^eps. This holds exactly in floating
     point, too: p is rounded down to a whole multiple of 1/2^53, and the coin is flipped with integers. A dishonest

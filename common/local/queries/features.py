@@ -167,7 +167,7 @@ class GradientQuery(Query):
 
 @QUERIES.register("item")
 class ItemQuery(FrequencyQuery, BitsQuery):
-    """My item, or a prefix of it: the question of frequency estimation.
+    """A person's item, or a prefix of it: the question of frequency estimation.
 
     With several ``prefixes``, slot s answers with the item's first ``prefixes[s mod their number]`` bits, so that one
     question has a group of agents for each length. The question does not depend on any answer.
@@ -209,7 +209,7 @@ class ItemQuery(FrequencyQuery, BitsQuery):
 
 @QUERIES.register("listed")
 class ListedQuery(FrequencyQuery, BitsQuery):
-    """The number of my item in a list of 1 to 4096 different ones, or the list's length if it is not there."""
+    """The place of a person's item in a list of 1 to 4096 different ones, or the list's length if it is not there."""
 
     kind: Literal["listed"] = "listed"
     items: tuple[Annotated[Word, Field(ge=0, lt=1 << 64)], ...] = Field(min_length=1, max_length=1 << 12)
@@ -245,7 +245,7 @@ class ListedQuery(FrequencyQuery, BitsQuery):
 
 @QUERIES.register("threshold")
 class ThresholdQuery(AlikeQuery, BitsQuery):
-    """1 if my item is below a threshold, else 0: the question of a search for a quantile.
+    """Whether a person's item is below a threshold: the question of a search for a quantile.
 
     Attributes:
         below: From 1 to 2^bits - 1: for any other threshold, the answer would be known beforehand.
@@ -298,11 +298,12 @@ Questions = list[tuple[CodedQuery, Answers]]  # coded queries, each with its ans
 
 @QUERIES.register("code")
 class CodeQuery(CodedQuery):
-    """<r, v> + s over F_2: v my item, r a public random row for my slot, s a bit of mine; 1/2 if I have no item.
+    """One parity of a person's item, with a sign: <r, v> + s over F_2, and 1/2 for a person without an item.
 
-    With randomized response this is Hadamard response (:mod:`common.local.mechanisms.frequency`) about items with a
-    sign. The mean of (-1)^{answer + <r, v>} over the agents is the share that holds v with sign +, minus the share with
-    sign -: one answer serves both signs, whereas in an oracle for pairs (v, s) every other answer is about v alone.
+    v is the item, r a public random row for the slot, s the sign's bit. With randomized response this is Hadamard
+    response (:mod:`common.local.mechanisms.frequency`) about items with a sign. The mean of (-1)^{answer + <r, v>} over
+    the agents is the share that holds v with sign +, minus the share with sign -: one answer serves both signs, whereas
+    in an oracle for pairs (v, s) every other answer is about v alone.
 
     Attributes:
         first: The feature that is the item's most significant bit.
@@ -364,10 +365,11 @@ class CodeQuery(CodedQuery):
 
 @QUERIES.register("score")
 class ScoreQuery(CodedQuery):
-    """<r, v> over F_2: v the number of my item (:class:`~common.local.losses.ScoreCells`), r my slot's public row.
+    """One parity of a person's score and label: <r, v> over F_2.
 
-    With randomized response this is Hadamard response: one bit per agent estimates the shares of all items at once,
-    each with a variance of at most 1/(n (2p-1)^2), whatever their number is.
+    v is the number of the item (:class:`~common.local.losses.ScoreCells`), r the slot's public row. With randomized
+    response this is Hadamard response: one bit per agent estimates the shares of all items at once, each with a
+    variance of at most 1/(n (2p-1)^2), whatever their number is.
     """
 
     kind: Literal["score"] = "score"

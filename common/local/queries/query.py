@@ -224,7 +224,7 @@ class LossQuery(HypothesisQuery):
 
 @QUERIES.register("pair")
 class PairQuery(HypothesisQuery):
-    """(1 + [h errs] - [g errs])/2 for a hypothesis h and a rival g: its mean m says L(T, h) - L(T, g) = 2 m - 1."""
+    """Which of two hypotheses errs: (1 + [h errs] - [g errs])/2. Its mean m gives L(T, h) - L(T, g) = 2 m - 1."""
 
     kind: Literal["pair"] = "pair"
     rival: AnyHypothesis

@@ -22,10 +22,11 @@ _SCALED = "scaled to a number from 0 to 1"
 
 @QUERIES.register("residual")
 class ResidualQuery(HypothesisQuery):
-    """(1 + f(x) (y - p(x))/m(x))/2: y is 1 for label +1, else 0, p(x) = 1/(1 + e^-(slope * score(x) + intercept)).
+    """How far the label is from its predicted probability: (1 + f(x) (y - p(x))/m(x))/2, in [0, 1].
 
-    m is the greater of p and 1 - p, the largest possible distance of y from p. f is 1; or it is 1 where the score, or
-    <direction, x>, is above ``center``, else -1. The mean of f (y - p)/m is 0 if p is right for T.
+    y is 1 for label +1, else 0, and p(x) = 1/(1 + e^-(slope * score(x) + intercept)). m is the greater of p and 1 - p,
+    the largest possible distance of y from p. f is 1; or it is 1 where the score, or <direction, x>, is above
+    ``center``, else -1. The mean of f (y - p)/m is 0 if p is right for T.
 
     *Theorem.* Let each agent answer about g(x) (y - p(x)), which lies in [-1, 1], with one bit that is truthful with a
     fixed probability. If the odds of +1 are e^(t h(x)) times those of p, the Fisher information of each bit about t at
@@ -90,12 +91,12 @@ def apart_from(chances: Floats, truth: AnyArray) -> Floats:
 
 @QUERIES.register("response-residual")
 class ResponseResidualQuery(HypothesisQuery):
-    """(1 + f(x) clip((r - v(x))/reach, -1, 1))/2: r is the response and v the prediction, both in [0, 1].
+    """How far the response is from its prediction: (1 + f(x) clip((r - v(x))/reach, -1, 1))/2.
 
-    f is 1, or (v - center)/spread clipped to [-1, 1]. If no residual exceeds ``reach``, the mean of f (r - v) is minus
-    half the derivative of the squared loss with respect to the offset of the predictions, or approximately that with
-    respect to their slope: it is 0 if they are right for T. Otherwise the loss is Huber's (1964), which is linear
-    beyond ``reach``.
+    r is the response and v the prediction, both in [0, 1]. f is 1, or (v - center)/spread clipped to [-1, 1]. If no
+    residual exceeds ``reach``, the mean of f (r - v) is minus half the derivative of the squared loss with respect to
+    the offset of the predictions, or approximately that with respect to their slope: it is 0 if they are right for T.
+    Otherwise the loss is Huber's (1964), which is linear beyond ``reach``.
 
     Attributes:
         spread: Positive; None: f is 1.
@@ -136,10 +137,11 @@ _SOFTMAX: dict[str, Any] = {
 
 @QUERIES.register("class-residual")
 class ClassResidualQuery(HypothesisQuery):
-    """(1 + v_y(x)/max_c |v_c(x)|)/2: y is the record's class, p the softmax of the scores, v_c = u_c - sum_k p_k u_k.
+    """How far the class is from its predicted probabilities: (1 + v_y(x)/max_c |v_c(x)|)/2, in [0, 1].
 
-    u_c is 1 for the ``chosen`` classes and 0 for others; if none is chosen, u_c is the score of c. The value is 1/2
-    for a record with no class or several, or whose v are all 0.
+    y is the record's class, p the softmax of the scores, v_c = u_c - sum_k p_k u_k. u_c is 1 for the ``chosen`` classes
+    and 0 for others; if none is chosen, u_c is the score of c. The value is 1/2 for a record with no class or several,
+    or whose v are all 0.
 
     *Theorem.* Values are in [0, 1], and if the class of a record with features x has the probabilities p(x), their mean
     is 1/2, whatever the distribution of x is. *Proof.* The mean of v_y given x is sum_k p_k v_k = 0. QED. v_y is the
