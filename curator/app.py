@@ -78,7 +78,7 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         add_contributions(app, contributions)
     watched = CountedCurator(curator)
 
-    @app.get("/v1/curator", summary="Who is this curator, and what does it guarantee?")
+    @app.get("/v1/curator", summary="The curator's public key, and what it guarantees")
     def about() -> CuratorInfo:
         return CuratorInfo(key=curator.key, guarantee=curator.guarantee)
 
@@ -97,7 +97,7 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
 def _add_runs(app: web.Service, curator: Curator) -> None:
     @app.put(
         "/v1/runs/{run}",
-        summary="Agree to a run",
+        summary="Agree to a run; idempotent",
         response_model=Signed,
         openapi_extra=web.signed_body("configuration"),
     )
@@ -106,7 +106,7 @@ def _add_runs(app: web.Service, curator: Curator) -> None:
 
     @app.put(
         "/v1/runs/{run}/share",
-        summary="Open the share of the agents' order, once, to the run's beacon",
+        summary="Reveal the curator's share of the agents' order, once, for the run's beacon",
         response_model=Signed,
         openapi_extra=web.signed_body("open-share"),
     )
@@ -115,7 +115,7 @@ def _add_runs(app: web.Service, curator: Curator) -> None:
 
     @app.put(
         "/v1/runs/{run}/acknowledgement",
-        summary="Countersign the ledger as far as the referee has received it",
+        summary="Store the referee's acknowledgement of the ledger's entries",
         status_code=204,
         openapi_extra=web.signed_body("acknowledgement"),
     )
@@ -136,7 +136,7 @@ def _add_operations(app: web.Service, curator: Curator, worker: Worker, watched:
 
     @app.put(
         "/v1/runs/{run}/operations/{operation_id}",
-        summary="Carry out an operation, once; 202 means: still at it, ask again",
+        summary="Perform an operation; idempotent; 202: not finished, repeat the request",
         response_model=Signed,
         responses={202: {"description": "Still running; repeat the request"}},
         openapi_extra=web.signed_body("perform"),
@@ -177,7 +177,7 @@ def _add_stream(app: web.Service, curator: Curator, worker: Worker, watched: Cou
 
     @app.put(
         "/v1/answer",
-        summary="Ask the stream that the run has opened: the class of a point; 202 means: still at it, ask again",
+        summary="Ask the run's stream for the class of a point; 202: not finished, repeat the request",
         response_model=Signed,
         responses={202: {"description": "Still running; repeat the request"}},
         openapi_extra=web.signed_body("point"),

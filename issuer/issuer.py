@@ -200,7 +200,7 @@ def issuer_app(issuer: Issuer, folder: Path, origins: Sequence[str] = ()) -> Ser
 
     @app.post(
         "/v1/token-requests",
-        summary="Sign a blinded token, once for each invitation code (Authorization: Bearer CODE)",
+        summary="Sign a blinded token, once per invitation code (Authorization: Bearer CODE)",
         response_class=Response,
         responses={200: {"content": {RESPONSE: {"schema": BYTES_SCHEMA}}}},
         openapi_extra=body_of("A TokenRequest of type 2 (RFC 9578, section 6.1)", REQUEST),

@@ -130,7 +130,7 @@ def create_app(
     summary = "Is this service alive? Its loop answers"
     add_handled(app, "GET", "/v1/health", health, summary, response_model=dict[str, str])
 
-    @app.get("/v1/ready", summary="Is this service ready? 503 names what is missing")
+    @app.get("/v1/ready", summary="Whether this service is ready; 503 names what is missing")
     async def ready() -> dict[str, str]:
         wrong = readiness.known()
         require(await run_in_threadpool(readiness.check) if wrong is None else wrong)

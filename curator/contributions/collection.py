@@ -275,13 +275,17 @@ def add_contributions(app: Service, collection: Collection) -> None:
 
     app.edge.limits |= {"/v1/contributions": Guarded(collection.largest, announced), "/v1/withdrawals": TINY}
 
-    @app.get("/v1/contributions/offer", summary="What is taken, sealed with, and promised", response_model=Signed)
+    @app.get(
+        "/v1/contributions/offer",
+        summary="The offer: what is collected, the key to seal it with, and the promise",
+        response_model=Signed,
+    )
     def offer() -> Signed:
         return collection.offer
 
     @app.post(
         "/v1/contributions",
-        summary="Give a sealed record, once; the same again gets the same receipt",
+        summary="Contribute a sealed record; idempotent",
         response_model=Signed,
         openapi_extra=signed_body(Contribution.KIND),
     )
@@ -292,7 +296,7 @@ def add_contributions(app: Service, collection: Collection) -> None:
 
     @app.post(
         "/v1/withdrawals",
-        summary="Delete one's record, until the run begins; the same again gets the same receipt",
+        summary="Withdraw a record until the run begins; idempotent",
         response_model=Signed,
         openapi_extra=signed_body(Withdrawal.KIND),
     )

@@ -174,7 +174,7 @@ def referee_app(
         log.error("the referee's database cannot be used", exc_info=error)
         return problem_response(CannotWrite("the referee's database cannot be used at present: ask again"))
 
-    @app.get("/v1/referee", summary="Who is this referee?")
+    @app.get("/v1/referee", summary="The referee's public key")
     def about() -> RefereeInfo:
         return RefereeInfo(key=referee.identity.public)
 
@@ -240,7 +240,7 @@ def _add_batches(app: Service, referee: Referee) -> None:
 
     @app.post(
         "/v1/report-batches",
-        summary="Hand in many individual answers; those that fail are listed with a reason (enrolment or individual)",
+        summary="Submit many individual reports; refused ones are listed with a reason (enrolment or individual)",
         openapi_extra=body_of("Signed reports", "application/json", reports),
     )
     async def batch(request: Request, token: BearerToken) -> BatchOutcome:
@@ -248,7 +248,7 @@ def _add_batches(app: Service, referee: Referee) -> None:
         return await run_in_threadpool(_take_each, referee, await request.body())
 
     @app.post(
-        "/v1/proofs", summary="Prove that my report is in the transcript", openapi_extra=signed_body(ProofRequest.KIND)
+        "/v1/proofs", summary="Prove that a report is in the transcript", openapi_extra=signed_body(ProofRequest.KIND)
     )
     async def prove(request: Request) -> Proof:
         signed = await read_signed(request, ProofRequest.KIND)
@@ -262,7 +262,7 @@ def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
         runner.wake()
         return _state(referee, run, 0)
 
-    @operator.get("/v1/runs", summary="All runs, oldest first: how they stand, and what they wait for (operator)")
+    @operator.get("/v1/runs", summary="All runs with their status and what they wait for, oldest first (operator)")
     def runs() -> list[RunLine]:
         found = []
         for run in referee.store.runs():
@@ -270,18 +270,21 @@ def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
             found.append(RunLine(**known, waits_for=referee.waits_for(run), verdict=referee.verdict(run)))
         return found
 
-    @operator.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
+    @operator.get("/v1/runs/{run}", summary="The status of a run (operator)")
     def show(run: RunName, after: After = 0) -> RunState:
         return _state(referee, run, after)
 
-    @operator.get("/v1/runs/{run}/standing", summary="What a run waits for, and its agents so far (operator)")
+    @operator.get(
+        "/v1/runs/{run}/standing",
+        summary="What a run waits for, and how many agents have enrolled and answered (operator)",
+    )
     def standing(run: RunName) -> RunStanding:
         waits_for = referee.waits_for(referee.store.run(run))
         return RunStanding(waits_for=waits_for, test=referee.test(run), **referee.agents(run))
 
     @operator.put(
         "/v1/runs/{run}/cancellation",
-        summary="Cancel a run: what was released stays released, what was spent stays spent (operator)",
+        summary="Cancel a run; releases and spent budgets stay as they are (operator)",
     )
     def cancel(run: RunName) -> RunState:
         referee.cancel(run)
@@ -292,7 +295,7 @@ def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
 def _add_folders(operator: APIRouter, referee: Referee) -> None:
     @operator.get(
         "/v1/runs/{run}/checkpoints",
-        summary="How far the run's transcript went when, with the words of its witnesses; oldest first (operator)",
+        summary="The checkpoints of a run, signed by referee and witnesses, oldest first (operator)",
     )
     def checkpoints(
         run: RunName, after: After = 0, most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT
@@ -301,7 +304,7 @@ def _add_folders(operator: APIRouter, referee: Referee) -> None:
 
     @operator.get(
         "/v1/runs/{run}/transcript",
-        summary="The transcript, or so many of its entries after the first ones: one JSON entry a line (operator)",
+        summary="The transcript, or a part of it, one JSON entry per line (operator)",
         response_class=PlainTextResponse,
     )
     def transcript(
@@ -311,7 +314,7 @@ def _add_folders(operator: APIRouter, referee: Referee) -> None:
         return PlainTextResponse("".join(line + "\n" for line in referee.store.entries(run, after, most)))
 
     @operator.get(
-        "/v1/runs/{run}/reports/{question}", summary="All reports on a question, as accepted (operator)", **BINARY
+        "/v1/runs/{run}/reports/{question}", summary="All accepted reports on a question (operator)", **BINARY
     )
     def reports(run: RunName, question: Annotated[int, Path(ge=0, lt=1 << 31)]) -> Response:
         found = referee.store.question(run, question)
@@ -321,7 +324,7 @@ def _add_folders(operator: APIRouter, referee: Referee) -> None:
 
     @operator.get(
         "/v1/runs/{run}/participants",
-        summary="Everybody who was enrolled when a run began: key and number of agents (operator)",
+        summary="The participants that were enrolled when a run began: key and number of agents (operator)",
         **BINARY,
     )
     def participants(run: RunName) -> Response:
@@ -329,7 +332,7 @@ def _add_folders(operator: APIRouter, referee: Referee) -> None:
 
     @operator.get(
         "/v1/runs/{run}/vouchers",
-        summary="What those who were enrolled when a run began have shown of issuers (operator)",
+        summary="The credentials and grants of the participants that were enrolled when a run began (operator)",
         **BINARY,
     )
     def vouchers(run: RunName) -> Response:

@@ -62,7 +62,7 @@ def witness_app(folder: Path, token: str, origins: Sequence[str] = ()) -> Servic
         checks={"disk": lambda: disk(folder)},
     )
 
-    @app.get("/v1/witness", summary="Who is this witness?")
+    @app.get("/v1/witness", summary="The witness's public key")
     def about() -> WitnessInfo:
         return WitnessInfo(key=identity.public)
 
@@ -78,7 +78,7 @@ def _check_token(token: str, given: str) -> None:
 
 
 def _add_heads(app: Service, heads: Path, token: str) -> None:
-    @app.get("/v1/heads/{name}", summary="The newest head under a name")
+    @app.get("/v1/heads/{name}", summary="The newest head stored under a name")
     def newest(name: Name, given: BearerToken) -> Signed:
         _check_token(token, given)
         kept = FileWitness(heads / file_name(name)).kept()
@@ -88,7 +88,7 @@ def _add_heads(app: Service, heads: Path, token: str) -> None:
 
     @app.put(
         "/v1/heads/{name}",
-        summary="Keep a head that extends the newest; the same again changes nothing",
+        summary="Store a head that extends the newest one; idempotent",
         status_code=204,
         openapi_extra=signed_body(Extension.KIND),
     )
@@ -108,7 +108,7 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
 
     @app.get(
         "/v1/runs/{referee}/{run}",
-        summary="What this witness has seen of a run, oldest first",
+        summary="The checkpoints of a run that this witness has stored, oldest first",
         response_model=list[StoredCheckpoint],
     )
     def seen(
@@ -119,7 +119,7 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
 
     @app.put(
         "/v1/runs/{referee}/{run}",
-        summary="Keep a checkpoint of a run that goes further than the last; the same again gets the same word",
+        summary="Store a checkpoint that extends the last one of a run, and sign it; idempotent",
         response_model=Signed,
         openapi_extra=signed_body(Checkpoint.KIND),
     )
