@@ -14,18 +14,7 @@ from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
 from common.core.machine import processors
 from common.local.records import Records
-from common.numerics.kernels import (
-    WIDTH,
-    alike,
-    fma,
-    greatest,
-    least,
-    load,
-    nearest,
-    njit,
-    njit_inlined,
-    store,
-)
+from common.numerics.kernels import WIDTH, alike, fma, greatest, least, load, nearest, njit, njit_inlined, store
 from common.numerics.kernels import total as sum_of
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.gaussian_noise import FINE_GRID, GRID, fine_normals, normals

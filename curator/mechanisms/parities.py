@@ -77,17 +77,12 @@ class Equations:
         return np.unpackbits(point.view(np.uint8), bitorder="little")[: self._unknowns]
 
 
-@njit
 def pack(coefficients: Bits, values: Bits, matrix: Words) -> None:
     """Pack equations into the columns of ``matrix``, shape (words, k): 64 coefficients per word, then the value."""
     width = coefficients.shape[1]
-    for r in range(len(values)):
-        for w in range(len(matrix)):
-            word = _NONE
-            for j in range(min(64, width - 64 * w)):
-                word |= np.uint64(coefficients[r, 64 * w + j] & 1) << np.uint64(j)
-            matrix[w, r] = word
-        matrix[width >> 6, r] |= np.uint64(values[r] & 1) << np.uint64(width & 63)
+    bits = np.zeros((len(values), 64 * len(matrix)), dtype=np.uint8)
+    bits[:, :width], bits[:, width] = coefficients & 1, values & 1
+    matrix[:] = np.packbits(bits, axis=1, bitorder="little").view("<u8").T
 
 
 @njit
