@@ -24,6 +24,7 @@ from common.core.machine import Schedule
 from common.core.plain import about_run
 from common.core.threads import Supervised
 from common.crypto.identity import Signed, verify
+from common.learners.base import Calls
 from common.lifetime.account import Account
 from common.local.records import Records
 from common.log.entries import Head
@@ -35,7 +36,7 @@ from common.net.messages import Spent
 from common.net.monitoring import Check, disk
 from common.numerics.randomness import RandomSource, durable_secret
 from common.operations.operation import Operation, release_of
-from common.privacy.budget import open_budget, sampling_schedule
+from common.privacy.budget import open_budget
 from common.privacy.events import Event, NonPrivate, Release
 from common.privacy.guarantee import of_curator
 from common.scenario.accepting import check_real
@@ -60,8 +61,7 @@ def planned_events(
     learner: Learner, n: int, kappa: float | None, eta: float, rounds: int, before: int = 0
 ) -> list[Event]:
     """Return the events of ``rounds`` rounds of learning and reweighing."""
-    bounds = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds, before)
-    return [learner.event(bound) for bound in bounds]
+    return [learner.event(bound) for bound in Calls(n, kappa, eta, rounds, before).schedule]
 
 
 def planned_by(scenario: ResolvedScenario, policy: CuratorPolicy) -> Sequence[Event]:

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from common.core import canonical
 from common.core import folder as files
@@ -55,13 +55,6 @@ class ChargedOperation:
         return self.perform.operation_id
 
 
-class StreamAnswer(NamedTuple):
-    """A point that a consumer asked a stream about, and its label; None if the teachers did not agree enough."""
-
-    point: tuple[float, ...]
-    label: int | None
-
-
 class Holder(Value):
     """The run that holds the budget, the digests of its configuration and policy, and the referee that opened it.
 
@@ -82,13 +75,14 @@ class Ledger:
 
     Attributes:
         acknowledged: How many entries the referee has countersigned after its last request; 0 if none.
+        answers: Consumers' questions to a stream, each with its label; None if the teachers did not agree enough.
         beacon: The value of the beacon to which the curator's share of the order was opened; None before that.
     """
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self._charges: dict[str, ChargedOperation] = {}
-        self.answers: list[StreamAnswer] = []
+        self.answers: list[tuple[PointQuestion, int | None]] = []
         self.events: list[Event] = []
         self.holder: Holder | None = None
         self.acknowledged = 0
@@ -159,8 +153,7 @@ class Ledger:
                 charge = self._charges[body["operation_id"]]
                 charge.result, charge.entries = body["result"], number
             elif entry.kind == ANSWER:
-                asked = PointQuestion.parse(body["request"]["message"])
-                self.answers.append(StreamAnswer(asked.point, body["label"]))
+                self.answers.append((PointQuestion.parse(body["request"]["message"]), body["label"]))
             elif entry.kind == SHARE:
                 self.beacon = str(body["beacon"])
             elif entry.kind == ACKNOWLEDGEMENT:

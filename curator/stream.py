@@ -8,7 +8,7 @@ from common.core.arrays import AnyArray
 from common.core.errors import BrokenLedger, StreamUsedUp
 from common.crypto.identity import Signed
 from common.net.messages import PointAnswer, PointQuestion
-from common.operations.operation import Labelled
+from common.operations.operation import Labelled, findings
 from curator.engine import Engine, constant_failure, extended, silence
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.learners.teachers import BOTTOM, StreamOfAnswers
@@ -37,7 +37,7 @@ class RunStream:
     """
 
     def __init__(self, ledger: Ledger, charge: ChargedOperation, learner: ModelAgnostic, engine: Engine) -> None:
-        first = Labelled.parse({name: value for name, value in (charge.result or {}).items() if name != "event"})
+        first = Labelled.parse(findings(charge.result or {}))
         if first.stream is None:
             raise AssertionError("the operation has opened a stream")
         self._ledger, self._charge, self._learner, self._engine = ledger, charge, learner, engine
@@ -46,8 +46,8 @@ class RunStream:
         self._steps: list[tuple[str, bool]] = []  # the lineage of each question, and whether its answer was unstable
         self._known: dict[bytes, StreamPlace] = {}
         self._live: StreamOfAnswers | None = None
-        for stored in ledger.answers:
-            self._enter(self.point(stored.point), stored.label)
+        for question, label in ledger.answers:
+            self._enter(self.point(question.point), label)
 
     def point(self, values: tuple[float, ...]) -> AnyArray:
         """Return a point as teachers see it, shape (d,); BadInput if the values are no point."""
