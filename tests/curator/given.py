@@ -44,11 +44,12 @@ def hypothesis(t: int, rounds: int, *, real: bool) -> Hypothesis:
     return Conjunction(features=(t,))
 
 
-def split(records: Records, *cuts: int) -> LocalSample:
+def split(
+    records: Records, *cuts: int, rows: Callable[[Records], Any] = SingleRows, threads: int | None = None
+) -> LocalSample:
     """Return the records in shards that begin at 0 and at the cuts."""
     ends = [0, *cuts, len(records)]
-    parts = [records.take(np.arange(a, b)) for a, b in pairwise(ends)]
-    return LocalSample([SingleRows(part) for part in parts])
+    return LocalSample([rows(records.take(np.arange(a, b))) for a, b in pairwise(ends)], threads)
 
 
 def reweighed(table: AnyArray, kappa: float | None, eta: float) -> tuple[Reweighing, LocalSample]:

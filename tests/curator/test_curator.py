@@ -37,17 +37,12 @@ BAD_REQUESTS: dict[str, tuple[type[errors.TandemError], dict[str, Any], dict[str
     "another run": (errors.ConfigurationMismatch, LEARN, {"run": "other"}),
     "another configuration": (errors.ConfigurationMismatch, LEARN, {"digest": "0" * 64}),
     "an unknown operation": (errors.BadMessage, {"kind": "dump-weights"}, {}),
-    "no kind": (errors.BadMessage, {"round": 1}, {}),
     "an unknown field": (errors.BadMessage, {**LEARN, "steps": 10}, {}),
     "an unknown field of the message": (errors.BadMessage, LEARN, {"epsilon": 9}),
     "more features than records have": (errors.PolicyRefused, reweigh(9), {}),
-    "an unknown hypothesis": (errors.BadMessage, {"kind": "reweigh", "hypothesis": {"kind": "code"}}, {}),
-    "no hypothesis": (errors.BadMessage, {"kind": "reweigh"}, {}),
     "an id that is no number": (errors.BadMessage, LEARN, {"operation_id": "1; DROP TABLE runs"}),
     "an id that is too long": (errors.BadMessage, LEARN, {"operation_id": "1" * 10}),
     "an empty id": (errors.BadMessage, LEARN, {"operation_id": ""}),
-    "round zero": (errors.BadMessage, {"kind": "learn", "round": 0}, {}),
-    "half a round": (errors.BadMessage, {"kind": "learn", "round": 1.5}, {}),
     "a weight that is too large": (errors.BadMessage, reweigh_by([1e308] * 8), {}),
 }
 

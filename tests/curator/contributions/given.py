@@ -110,6 +110,14 @@ def key_in(folder: Path) -> Identity:
     return Identity.load_or_create(folder / "identity.key")
 
 
+def sealed(collection: Collection, who: Identity, name: str, record: Fields | bytes) -> Signed:
+    """Return a contribution to the collection under this name: of a record, or of other bytes."""
+    offer = Offer.parse(collection.offer.message)
+    plaintext = record if isinstance(record, bytes) else sealable(record, offer.table)
+    message = messages.seal(plaintext, offer, collection.curator, name, who.public)
+    return who.sign(message.KIND, message.wire())
+
+
 def fill(
     folder: Path, chosen: ResolvedScenario, people: list[Fields], keys: Sequence[Identity] | None = None
 ) -> list[Identity]:
@@ -120,10 +128,6 @@ def fill(
     """
     known = keys or [Identity.create() for _ in people]
     with collecting(folder, chosen, most=max(PEOPLE, len(people)), token=TOKEN) as collection:
-        offer = Offer.parse(collection.offer.message)
-        for place, person_fields in enumerate(people):
-            plaintext = sealable(person_fields, offer.table)
-            identity = known[place]
-            message = messages.seal(plaintext, offer, collection.curator, f"{place:032x}", identity.public)
-            collection.accept(identity.sign(message.KIND, message.wire()))
+        for place, (who, record) in enumerate(zip(known, people, strict=True)):
+            collection.accept(sealed(collection, who, f"{place:032x}", record))
     return list(known)

@@ -8,12 +8,11 @@ import pytest
 from common.core import canonical, errors
 from common.crypto.identity import Identity, Signed, verify
 from common.scenario.scenario import parse
-from curator.contributions import messages
 from curator.contributions.collection import Collection, collecting
 from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import FILE, SHARED
-from tests.curator.contributions.given import CONTRIBUTED, TABLE, TOKEN, Direct, give, key_in, person, scenario
+from tests.curator.contributions.given import CONTRIBUTED, TABLE, TOKEN, Direct, give, key_in, person, scenario, sealed
 from tests.curator.given import full_disk
 from tests.tiers import for_each
 
@@ -165,12 +164,11 @@ def test_who_carries_it_cannot_change_it_or_sign_it_as_their_own(tmp_path, colle
 
 def test_nobody_contributes_twice_with_one_key_or_under_anothers_name(tmp_path, collection):
     give(tmp_path / "me", collection, ONE)
-    me, offer = key_in(tmp_path / "me"), Offer.parse(collection.offer.message)
+    me = key_in(tmp_path / "me")
     taken = sent(tmp_path / "me").message["contribution"]
     for who, name, said in ((me, "1" * 32, "contributed already"), (THIEF, taken, "another contribution has this")):
-        message = messages.seal(b"another", offer, collection.curator, name, who.public)
         with pytest.raises(errors.Conflict, match=said):
-            collection.accept(who.sign(message.KIND, message.wire()))
+            collection.accept(sealed(collection, who, name, b"another"))
 
 
 def test_who_agrees_in_two_windows_gives_one_record_and_can_still_withdraw_it(tmp_path, collection):
@@ -229,11 +227,7 @@ def test_what_the_disk_does_not_take_is_not_acknowledged_and_may_be_sent_again(t
     give(tmp_path / "other", collection, OTHER)
     other = key_in(tmp_path / "other")
     gone = withdrawal(sent(tmp_path / "other"), other)
-    third = Identity.create()
-    offer = Offer.parse(collection.offer.message)
-    plaintext = messages.opened(Contribution.parse(sent(tmp_path / "me").message), me.key, collection._private)
-    message = messages.seal(plaintext, offer, collection.curator, "3" * 32, third.public)
-    signed = third.sign(message.KIND, message.wire())
+    signed = sealed(collection, Identity.create(), "3" * 32, ONE)
     with full_disk(1 << 10):
         for deed in (lambda: collection.accept(signed), lambda: collection.withdraw(gone)):
             with pytest.raises(errors.CannotWrite, match="nothing changed") as refused:

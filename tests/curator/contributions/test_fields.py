@@ -2,6 +2,7 @@
 
 import base64
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,12 +107,8 @@ def test_nothing_else_opens_it_and_what_is_wrong_is_not_said():
             messages.opened(sealed.model_copy(update=change), contributor, private)
 
 
-def signed(collection: Collection, identity: Identity, name: int, plaintext: bytes | None = None) -> Signed:
-    """Return a contribution of a record, or of anything else."""
-    offer = Offer.parse(collection.offer.message)
-    record = sealable(ONE, offer.table) if plaintext is None else plaintext
-    message = messages.seal(record, offer, collection.curator, f"{name:032x}", identity.public)
-    return identity.sign(message.KIND, message.wire())
+def signed(collection: Collection, identity: Identity, number: int, record: Any = ONE) -> Signed:
+    return given.sealed(collection, identity, f"{number:032x}", record)
 
 
 def come_and_go(collection: Collection, name: int) -> Signed:

@@ -42,7 +42,9 @@ def nonconvex(**given):
 
 def objective(given, chosen):
     found = prepare(given, chosen, None, SOURCE).discrepancy
-    return Objective(given, chosen.alpha, found, chosen.kappa_1, chosen.kappa_2, chosen.kappa_inf)
+    kappas = chosen.kappa_1, chosen.kappa_2, chosen.kappa_inf
+    soft = math.inf if chosen.convex else chosen.softmax(sum(given.sizes))
+    return Objective(given, chosen.alpha, found, *kappas, chosen.loss, chosen.convex, soft)
 
 
 def solved(given, target):
@@ -206,9 +208,7 @@ def mapping(target, weights, scales, radius):
 def test_ends_at_a_stationary_point(kappas):
     given = domains(labels=True)
     chosen = nonconvex(kappa_1=kappas[0], kappa_2=kappas[1], kappa_inf=kappas[2])
-    found = prepare(given, chosen, None, SOURCE).discrepancy
-    target = Objective(given, 0.4, found, *kappas, "logistic", convex=False, sharpness=chosen.softmax(50))  # type: ignore[call-arg, misc]
-    end = solve(given, chosen, None, SOURCE)
+    target, end = objective(given, chosen), solve(given, chosen, None, SOURCE)
     begin = mapping(target, np.zeros(4), np.ones(50), 3.0)
     reached = mapping(target, end.weights, end.scales, 3.0)
     assert reached[0] < 1e-3 * max(1.0, begin[0])
@@ -229,8 +229,7 @@ def test_the_random_iterate_is_one_of_all_and_has_the_noise_of_all():
 def test_smoothness_bounds_what_the_gradient_changes():
     given = domains(m=12, n=9, labels=True)
     chosen = nonconvex(kappa_1=0.5, kappa_2=0.7, kappa_inf=0.3, sharpness=5.0)
-    found = prepare(given, chosen, None, SOURCE).discrepancy
-    target = Objective(given, 0.4, found, 0.5, 0.7, 0.3, "logistic", convex=False, sharpness=5.0)
+    target = objective(given, chosen)
     bound, draw, p = smoothness(chosen, given), np.random.default_rng(1), target.references
     for _ in range(200):
         ends = [(draw.normal(size=4), 1.0 + draw.exponential(size=21)) for _ in range(2)]

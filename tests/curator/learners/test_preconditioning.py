@@ -47,11 +47,13 @@ def people(n: int, seed: int = 1) -> Records:
     return Records((MIDDLE + SPREAD * noise).astype(np.float32), labels)
 
 
+def look_of(learner: Discriminant | FullBatch, records: Records, seed: int = 1) -> Preconditioner:
+    access = Access(learner.event(1.0), drawn(records), RandomSource.seeded(seed))
+    return precondition(access, learner.shares[0], learner.norm)
+
+
 def looked(records: Records, **settings: float | None) -> Preconditioner:
-    learner = Discriminant.parse({"norm": 2.0, "mu": 0.3, **settings})
-    return precondition(
-        Access(learner.event(1.0), drawn(records), RandomSource.seeded(1)), learner.shares[0], learner.norm
-    )
+    return look_of(Discriminant.parse({"norm": 2.0, "mu": 0.3, **settings}), records)
 
 
 @for_each("mu", [1e-4, 0.1, 0.2261, 3.0, 100.0])
@@ -92,8 +94,7 @@ def test_of_few_people_too_the_radius_is_about_as_far_as_they_are_from_a_noisy_m
     learner = Discriminant.parse({"mu": 0.35})
     for seed in range(10):
         records = Records(rng.random((n, width)).astype(np.float32), np.ones(n, dtype=np.int8))
-        access = Access(learner.event(1.0), drawn(records), RandomSource.seeded(seed))
-        seen = precondition(access, learner.shares[0], learner.norm)
+        seen = look_of(learner, records, seed)
         ratios.append(math.sqrt(np.square(seen.of(records).features).sum(axis=1).mean()) / seen.radius)
     assert 0.8 < np.median(ratios) < 1.4
     assert max(ratios) < 2.2
@@ -144,9 +145,7 @@ def test_steps_on_everybody_are_those_of_gradient_descent() -> None:
     records = people(300)
     learner = FullBatch(mu=100.0, norm=2.0, steps=9)
     found = learned(learner, records)
-    seen = precondition(
-        Access(learner.event(1.0), drawn(records), RandomSource.seeded(1)), learner.shares[0], learner.norm
-    )
+    seen = look_of(learner, records)
     rows = seen.of(records).features.astype(np.float64)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), seen.radius)
     rows = np.hstack([rows, np.full((300, 1), 0.25)])
@@ -386,10 +385,7 @@ def test_of_what_varies_categories_too_keep_their_weight() -> None:
     rng = np.random.default_rng(5)
     features = np.column_stack([rng.random(2000), rng.random(2000) < 0.5, rng.random(2000) < 0.1, np.zeros(2000)])
     records, learner = Records(features.astype(np.float32), np.ones(2000, dtype=np.int8)), Discriminant(mu=0.3)
-    scales = np.zeros(4)
-    for seed in range(40):
-        access = Access(learner.event(1.0), drawn(records), RandomSource.seeded(seed))
-        scales += precondition(access, learner.shares[0], None).scale / 40
+    scales = sum(look_of(learner, records, seed).scale / 40 for seed in range(40))
     variances = features[:, :3].var(axis=0)
     plain = np.sqrt(variances) / (variances + 0.1 * features.var(axis=0).mean())
     assert (scales[:3] > 0.9 * plain).all()

@@ -83,16 +83,11 @@ class LessNoise(Honest):
         return self.access.shares(1.001 * mu, items, of)
 
 
-class LargerClip(Honest):
+class LargerClip(LessNoise):
     """Clips later than it declared, at the same noise; where noise follows from the bound, adds less."""
-
-    release = LessNoise.release
-    choose = LessNoise.choose
 
     def descend(self, steps: Any, first: Any, of: Any = None) -> Any:
         return self.access.descend(replace(steps, clip=2.0 * steps.clip, noise=steps.noise / 2.0), first, of)
-
-    shares = LessNoise.shares
 
 
 class Everybody(Honest):

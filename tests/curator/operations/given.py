@@ -19,9 +19,8 @@ from common.operations.operation import Operation
 from common.scenario.scenario import ResolvedScenario
 from curator.curator import Curator
 from curator.engine import Workspace
-from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
-from curator.sample.rows import SingleRows
+from tests.curator.given import split
 
 FAILURE = 1e-6
 """Probability that a right law is called wrong."""
@@ -59,8 +58,7 @@ def numbers(values: Iterable[int], bits: int) -> Records:
 
 def workspace(records: Records, cut: int = 0) -> Workspace:
     """Return a curator's workspace with this sample, in two shards if it is cut."""
-    places = [np.arange(cut), np.arange(cut, len(records))] if cut else [np.arange(len(records))]
-    sample = LocalSample([SingleRows(records.take(part)) for part in places])
+    sample = split(records, *([cut] if cut else []))
     return Workspace(sample, Reweighing(len(records), None, 1.0), None)
 
 

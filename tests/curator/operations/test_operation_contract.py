@@ -450,6 +450,8 @@ def test_only_reweigh_changes_weights_and_it_releases_nothing(kind):
 BOUNDS = [
     {"kind": kind, **ANSWERED[kind][0][0], **changes}
     for kind, changes in [
+        ("learn", {"round": 1.5}),
+        ("reweigh", {"hypothesis": {"kind": "code"}}),
         ("margins", {"mu": 0.0009}),
         ("head", {"epsilon": 61.0}),
         ("head", {"bits": 65}),
@@ -467,7 +469,8 @@ def test_no_request_or_release_is_one_without_a_kind_or_an_event_that_is_known()
     for odd in ({}, {"event": None}, {"event": {"kind": "free"}}):
         with pytest.raises(BadMessage):
             declared_event(odd)
-    for wire in ({}, {"kind": "hack"}, {"kind": ["learn"]}, {"kind": "learn"}, {"kind": "learn", "round": 0}, *BOUNDS):
+    kinds: list[Any] = [{}, {"kind": "hack"}, {"kind": ["learn"]}, {"kind": "learn"}, {"kind": "reweigh"}]
+    for wire in (*kinds, {"round": 1}, {"kind": "learn", "round": 0}, *BOUNDS):
         with pytest.raises(BadMessage):
             parse_operation(wire)
 

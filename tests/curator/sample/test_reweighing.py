@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -381,9 +381,8 @@ def test_signed_margins_are_the_same_wherever_the_rows_lie(kind, count):
     one, other = (Linear(weights=tuple(generator.normal(size=130).tolist()), threshold=0.2) for _ in range(2))
     found = []
     for cuts in ([], [100, 101]):
-        parts = [records.take(np.arange(a, b)) for a, b in pairwise([0, *cuts, len(features)])]
-        grid = Grid.over(-4.0, 4.0)
-        sample = LocalSample([FixedRows.of(part, grid) if kind == "fixed" else SingleRows(part) for part in parts])
+        rows = partial(FixedRows.of, grid=Grid.over(-4.0, 4.0)) if kind == "fixed" else SingleRows
+        sample = split(records, *cuts, rows=rows)
         assert (sample.in_place is None) == bool(cuts)
         distinct = Reweighing(len(features), None, 0.1).sampler(sample).distinct(count, RandomSource.seeded(3))
         held = distinct.take(np.arange(len(distinct)))

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,8 @@ def people(n=N):
 
 
 def held(kind, cuts, threads):
-    ends = [0, *cuts, N]
-    parts = [people().take(np.arange(a, b)) for a, b in pairwise(ends)]
-    return LocalSample([SingleRows(p) if kind == "single" else FixedRows.of(p, GRID) for p in parts], threads)
+    rows = SingleRows if kind == "single" else partial(FixedRows.of, grid=GRID)
+    return split(people(), *cuts, rows=rows, threads=threads)
 
 
 def run(sample):
