@@ -109,7 +109,6 @@ class Ledger:
         self._append(OPEN, body)
 
     def charge(self, request: Signed, operation: dict[str, Any], event: Event) -> ChargedOperation:
-        """Record a charge durably, and return it."""
         self._append(CHARGE, {"request": request.wire(), "operation": operation, "event": event.wire()})
         return next(reversed(self._charges.values()))
 
@@ -117,7 +116,6 @@ class Ledger:
         self._append(RESULT, {"operation_id": operation_id, "result": result})
 
     def answer(self, signed: Signed, label: int | None) -> None:
-        """Durably store a stream's label for a question."""
         self._append(ANSWER, {"request": signed.wire(), "label": label})
 
     def acknowledge(self, signed: Signed) -> None:

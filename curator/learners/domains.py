@@ -85,7 +85,6 @@ class Domains:
 
     @property
     def public(self) -> DomainSide:
-        """The public side."""
         return self.target if self.private == "source" else self.source
 
     def shares(self, alpha: float) -> tuple[float, float]:
@@ -106,7 +105,6 @@ class Domains:
         return Domains(labelled(self.source), labelled(self.target), self.private)
 
     def first_of_target(self, count: int) -> Domains:
-        """Return the same source, and the first ``count`` people of the target."""
         target = DomainSide(self.target.features[:count], self.target.responses[:count])
         return Domains(self.source, target, self.private)
 

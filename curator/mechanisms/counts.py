@@ -106,7 +106,6 @@ class NoisyHistogram(PureCentral[tuple[Indices, AnyArray], Indices]):
 
 
 def _one(value: Any) -> AnyArray:
-    """Return one finite number, shape (1,)."""
     found = np.asarray(value)
     if found.shape not in ((), (1,)) or not np.isfinite(found).all():
         raise ValueError(f"one finite number is wanted, found shape {found.shape}")

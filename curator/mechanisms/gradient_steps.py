@@ -154,7 +154,6 @@ def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray,
 
 @njit_inlined
 def _wanted(draws: Any, loss: int, row: int) -> float:
-    """Return the value to predict: the label of a row or, with the squared loss, its last feature."""
     if loss == SQUARED:
         return np.float64(feature(draws.matrix, draws.codes, row, draws.matrix.shape[1] - 1))
     return label(draws.matrix, draws.labels, row)
@@ -254,7 +253,6 @@ def _on_grid(gradient: Any, counts: float, noise: AnyArray | None, noises: Any) 
 def _moved_last(
     last: float, step: Any, rule: Any, intercept: float, noise: AnyArray | None, k: int, dimension: int
 ) -> Any:
-    """Move the intercept's coordinate."""
     if noise is None:
         move = step.slope * intercept * step.counts
     else:

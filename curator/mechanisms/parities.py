@@ -223,7 +223,6 @@ class RankParities(PureCentral[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
 
 
 def _learned(x: Bits, sums: Bits, rows: Indices, law: Rates, source: RandomSource) -> FeatureSet | None:
-    """Return the answer of the KLNRS learner for these records, or None."""
     kept = rows[source.derive("kept").uniforms(len(rows)) < law.kept]
     system = Equations(x.shape[1])
     system.add(np.ascontiguousarray(x[kept]), sums[kept])

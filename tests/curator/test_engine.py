@@ -24,6 +24,7 @@ from common.scenario.plan import resolve
 from curator.engine import CuratorPolicy, Engine, OperationHistory, extended, silence
 from curator.operations import LearnHandler
 from curator.sample.base import LocalSample
+from tests.curator.given import cumulative_losses
 from tests.support import tiny
 from tests.tiers import for_each
 
@@ -65,10 +66,6 @@ def perform_all(given: Engine, script: list[Operation[Any]], first: int = 0) -> 
             result = given.perform(number, operation)
         done.append(Entry(number, operation.wire(), result.wire()))
     return done
-
-
-def weights(given: Engine) -> Any:
-    return np.concatenate(list(given.workspace.sample.cumulative_losses()))
 
 
 def test_what_it_costs_is_asked_after_the_features_and_before_rounds_and_handler(monkeypatch):
@@ -137,7 +134,7 @@ def test_the_past_leads_to_the_same_workspace_and_the_same_releases(cut, unfinis
     again = engine(left)
     begin = cut if unfinished else cut + 1
     assert perform_all(again, SCRIPT[begin:], begin) == past[begin:]
-    np.testing.assert_array_equal(weights(again), weights(whole))
+    np.testing.assert_array_equal(*(cumulative_losses(one.workspace.sample) for one in (again, whole)))
 
 
 def test_a_public_sample_that_is_missing_is_refused_and_one_that_was_not_read_is_not_missed():
