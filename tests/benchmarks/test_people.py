@@ -11,29 +11,11 @@ import pytest
 from scipy.stats import binom, norm
 
 from benchmarks import frequencies, heavy_hitters
-from benchmarks.frequencies import (
-    Rival,
-    compare,
-    finished,
-    line,
-    made,
-    our_rates,
-    ours,
-    summary,
-    true_shares,
-    zipf,
-)
+from benchmarks.frequencies import Rival, compare, finished, line, made, our_rates, ours, summary, true_shares, zipf
 from benchmarks.model_agnostic import V, measured, setting, teachers
 from benchmarks.people import __main__ as command
 from benchmarks.people.measuring import smallest
-from benchmarks.people.reductions import (
-    NOISE,
-    STEPS,
-    batch_rdp,
-    gaussian_limit,
-    people_by_noise,
-    steps_for,
-)
+from benchmarks.people.reductions import NOISE, STEPS, batch_rdp, gaussian_limit, people_by_noise, steps_for
 from benchmarks.people.settings import APPENDIX_D, DELTA, EPSILON, appendix_d, ladder, settings
 from common.learners.base import Calls
 from common.local.mechanisms.frequency import FrequencyOracle

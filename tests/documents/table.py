@@ -190,11 +190,7 @@ SLOW: tuple[Job, ...] = (
             until="local-agent hosts 632 people",
         ),
         Step("local-agent record hypothesis-testing --simulated 632 --output me.json"),
-        Step(
-            "local-agent answer me.json --referee https://127.0.0.1:8000",
-            until=ENROLLED,
-            typed="y",
-        ),
+        Step("local-agent answer me.json --referee https://127.0.0.1:8000", until=ENROLLED, typed="y"),
         Step(
             "referee run hypothesis-testing --seed 1 --deployment https://127.0.0.1:8000",
             (DONE, "633 of 633 people were asked, 633 answered"),

@@ -17,13 +17,7 @@ from common.log.merkle import Tree
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, signed_checkpoint
 from common.log.transcript import SignedEntry, append
 from local_agent.cli import app
-from local_agent.person.checking import (
-    SeenCheckpoint,
-    held_receipts,
-    leaf_of,
-    seen_checkpoint,
-    store_seen,
-)
+from local_agent.person.checking import SeenCheckpoint, held_receipts, leaf_of, seen_checkpoint, store_seen
 from referee.collection.aggregation import leaf
 from referee.runfolder import unpack_reports
 from referee.service.witness import witness_app

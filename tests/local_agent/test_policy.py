@@ -14,15 +14,7 @@ import pytest
 
 import local_agent.hosted.questions as answered_module
 from common.core.arrays import Floats, Indices
-from common.core.errors import (
-    BadData,
-    BadInput,
-    BadMessage,
-    CannotWrite,
-    PeerUnavailable,
-    PolicyRefused,
-    Unauthorized,
-)
+from common.core.errors import BadData, BadInput, BadMessage, CannotWrite, PeerUnavailable, PolicyRefused, Unauthorized
 from common.crypto.identity import Identity, Signed
 from common.local.hypotheses.rules import Trees
 from common.local.naming import Names

@@ -24,17 +24,8 @@ from tandem.estimators import (
     TransferRegressor,
     fitting,
 )
-from tandem.estimators.fitting import (
-    FewForTeachersWarning,
-    learner_settings,
-    named,
-    suffice,
-)
-from tandem.estimators.frames import (
-    public_pairs,
-    response_cost,
-    widened,
-)
+from tandem.estimators.fitting import FewForTeachersWarning, learner_settings, named, suffice
+from tandem.estimators.frames import public_pairs, response_cost, widened
 from tests.tandem.estimators.people import QUICK, SCHEMA, Plain, check_refused, customers, made, square
 from tests.tiers import for_each, thinned
 

@@ -10,23 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from referee.cli import app
-from tandem.estimators import (
-    CannotHelpWarning,
-    PrivateClippingWarning,
-    PrivateConstantWarning,
-    TransferClassifier,
-)
-from tandem.estimators.fitting import (
-    MOST,
-    warn_of_clipping,
-    warn_of_constants,
-)
-from tandem.estimators.frames import (
-    clipped_shares,
-    described,
-    numeric_schema,
-    public_schema,
-)
+from tandem.estimators import CannotHelpWarning, PrivateClippingWarning, PrivateConstantWarning, TransferClassifier
+from tandem.estimators.fitting import MOST, warn_of_clipping, warn_of_constants
+from tandem.estimators.frames import clipped_shares, described, numeric_schema, public_schema
 from tests.deploy.test_accepting import write_table
 
 

@@ -281,9 +281,7 @@ def printed(law: Stopping, count: int) -> mpmath.mpf:
 
 
 @for_each("law", STOPPING_LAWS)
-def test_the_weights_are_the_printed_probabilities_and_what_follows_errs_on_the_private_side(
-    law: Stopping,
-) -> None:
+def test_the_weights_are_the_printed_probabilities_and_what_follows_errs_on_the_private_side(law: Stopping) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
         shares, total = selection.weights(law), sum(chances)
