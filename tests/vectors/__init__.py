@@ -5,8 +5,6 @@ hand where it is a refusal or a rule of its own, by the code where it is a numbe
 puts every case through the agent, and through the agent in JavaScript (``tests/local_agent/web``).
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

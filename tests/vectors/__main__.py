@@ -1,7 +1,5 @@
 """Write all vectors: ``python -m tests.vectors``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

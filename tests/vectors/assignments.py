@@ -1,7 +1,5 @@
 """Vectors of whole checks: which assignments an agent accepts, and what it tells its person; which it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any
@@ -40,9 +38,14 @@ def configuration(mechanism: Any = None, table: Any = None, title: Any = None, *
     scenario: dict[str, Any] = {"agents": {"mechanism": WARNER if mechanism is None else mechanism}}
     scenario |= {} if table is None else {"target": {"table": table}}
     scenario |= {} if title is None else {"title": title}
-    order = [{"first": 0, "agents": 10, "used": 0, "sha256": "0" * 64}]
+    order = [batch(agents=10)]
     whole = {"version": 3, "run": "run", "referee": REFEREE.public, "scenario": scenario, "order": order, **changes}
     return {name: value for name, value in whole.items() if value is not LEFT_OUT}
+
+
+def batch(first: Any = 0, agents: int = 1, used: int = 0, sha256: str = "0" * 64, **more: Any) -> dict[str, Any]:
+    """Return agents of the order."""
+    return {"first": first, "agents": agents, "used": used, "sha256": sha256, **more}
 
 
 LEFT_OUT = object()
@@ -70,7 +73,7 @@ def asked(
 ) -> dict[str, Any]:
     """Return one case: what an agent with these rules is sent, and the problem that it finds, if any."""
     signed_configuration = agreed_signer.sign("configuration", configuration() if agreed is None else agreed)
-    message = {"run": "run", "digest": digest_of(signed_configuration), "question": 1, "query": query}
+    message = {"run": "run", "digest": signed_configuration.digest, "question": 1, "query": query}
     message |= {"people": pack_index(0), "slots": pack_index(slot), **changes}
     signed = signer.sign(kind, {name: value for name, value in message.items() if value is not LEFT_OUT}).wire()
     case: dict[str, Any] = {"about": about, "rules": {"referee": REFEREE.public, "epsilon": epsilon, "delta": delta}}
@@ -82,12 +85,6 @@ def asked(
     if edit is not None:
         edit(case)
     return {**case, "refused": refused} if refused else {**case, "accepted": accepted(case)}
-
-
-def digest_of(signed: Signed) -> str:
-    from common.core import canonical
-
-    return canonical.digest(signed.message)
 
 
 def rules_of(case: dict[str, Any]) -> PersonalPolicy:
@@ -165,42 +162,31 @@ COUNT = {"kind": "item", "bits": 3}
 
 def good_cases() -> list[dict[str, Any]]:
     """Return questions that are accepted: each kind of query and of mechanism, and what may be left out."""
-    cases = [asked("a loss", agreed=configuration(title="Who renews?", table=TABLE), names=NAMES)]
-    cases.append(asked("names of a stranger", agreed=configuration(title='"quoted"\n\u202e' + "x" * 300, table=TABLE)))
-    cases.append(
-        asked("fields at their defaults, given", query={**LOSS, "loss": "zero-one", "bound": 1, "costs": None})
+    quoted = configuration(title='"quoted"\n\u202e' + "x" * 300, table=TABLE)
+    several = configuration(
+        beacon=[OTHER.public],
+        order=[batch(agents=10, used=3, shared=True), batch(first=10, agents=2**32, sha256="f" * 64, shared=False)],
     )
-    cases.append(
-        asked(
-            "several agents of the order",
-            agreed=configuration(
-                beacon=[OTHER.public],
-                order=[
-                    {"first": 0, "agents": 10, "used": 3, "sha256": "0" * 64, "shared": True},
-                    {"first": 10, "agents": 2**32, "used": 0, "sha256": "f" * 64, "shared": False},
-                ],
-            ),
-        )
-    )
-    cases.append(asked("a list of witnesses that is empty, given", agreed=configuration(beacon=[])))
-    cases.append(asked("more of the scenario", agreed=configuration(title=7)))
-    cases.append(asked("the last slot", slot=2**32 - 1))
-    cases.append(asked("a cost that is exactly what is left", epsilon=1.0))
-    third = configuration({**WARNER, "epsilon": math.log(3.0)})
-    cases.append(asked("costs that are rounded up", agreed=third, epsilon=4.0, left=(4.0 - math.log(3.0), 0.0)))
-    cases.append(
-        asked("a long number as a text", query={"kind": "threshold", "bits": 64, "below": str(2**63 + 1)}, dimension=64)
-    )
-    cases.append(
-        asked("what is left pays for the first level", agreed=configuration(LEVELS), epsilon=2.0, left=(0.75, 0.0))
-    )
-    cases.append(asked("and for the second", agreed=configuration(LEVELS), epsilon=2.0))
-    cases.append(asked("a kind that the person chose", queries=["loss"], hypotheses=["linear", "trees"]))
-    cases.append(
-        asked("no limit, for simulated people", agreed=configuration({"name": "none"}), epsilon=math.inf, delta=1.0)
-    )
-    for mechanism in ({"name": "laplace", "epsilon": 0.5}, LEVELS):
-        cases.append(asked(f"{mechanism['name']}", agreed=configuration(mechanism), epsilon=4.0))
+    third, levels = configuration({**WARNER, "epsilon": math.log(3.0)}), configuration(LEVELS)
+    long = {"kind": "threshold", "bits": 64, "below": str(2**63 + 1)}
+    cases = [
+        asked("a loss", agreed=configuration(title="Who renews?", table=TABLE), names=NAMES),
+        asked("names of a stranger", agreed=quoted),
+        asked("fields at their defaults, given", query={**LOSS, "loss": "zero-one", "bound": 1, "costs": None}),
+        asked("several agents of the order", agreed=several),
+        asked("a list of witnesses that is empty, given", agreed=configuration(beacon=[])),
+        asked("more of the scenario", agreed=configuration(title=7)),
+        asked("the last slot", slot=2**32 - 1),
+        asked("a cost that is exactly what is left", epsilon=1.0),
+        asked("costs that are rounded up", agreed=third, epsilon=4.0, left=(4.0 - math.log(3.0), 0.0)),
+        asked("a long number as a text", query=long, dimension=64),
+        asked("what is left pays for the first level", agreed=levels, epsilon=2.0, left=(0.75, 0.0)),
+        asked("and for the second", agreed=levels, epsilon=2.0),
+        asked("a kind that the person chose", queries=["loss"], hypotheses=["linear", "trees"]),
+        asked("no limit, for simulated people", agreed=configuration({"name": "none"}), epsilon=math.inf, delta=1.0),
+        asked("laplace", agreed=configuration({"name": "laplace", "epsilon": 0.5}), epsilon=4.0),
+        asked("warner-levels", agreed=levels, epsilon=4.0),
+    ]
     for name, more in (("krr", 3.0), ("olh", 1.0), ("hadamard", 1.0)):
         found = configuration({"name": name, "epsilon": more})
         cases.append(asked(name, agreed=found, query=COUNT, epsilon=4.0))
@@ -218,6 +204,8 @@ def bad_cases() -> list[dict[str, Any]]:
     forged, bad, policy, other = "forged", "bad-message", "policy", "configuration-mismatch"
     mass = {"slots": LEFT_OUT, "slot": 0, "people": "gA=="}
     graph = {"kind": "loss", "hypothesis": {"kind": "onnx", "model": "AAAA"}}
+    gaussian = configuration({"name": "gaussian", "epsilon": 0.5, "delta": 1e-4})
+    krr = configuration({"name": "krr", "epsilon": 1})
     return [
         asked("an assignment of another key", forged, signer=OTHER),
         asked("an assignment that was changed", forged, edit=_change("assignment", question=2)),
@@ -235,26 +223,10 @@ def bad_cases() -> list[dict[str, Any]]:
         asked("a protocol that is no whole number", bad, agreed=configuration(version=3.5)),
         asked("a configuration with a further field", bad, agreed=configuration(note="")),
         asked("a configuration without an order", bad, agreed=configuration(order=[])),
-        asked(
-            "an order of nobody",
-            bad,
-            agreed=configuration(order=[{"first": 0, "agents": 0, "used": 0, "sha256": "0" * 64}]),
-        ),
-        asked(
-            "an order with a text",
-            bad,
-            agreed=configuration(order=[{"first": "0", "agents": 1, "used": 0, "sha256": "0" * 64}]),
-        ),
-        asked(
-            "an order with a truth value that is a number",
-            bad,
-            agreed=configuration(order=[{"first": 0, "agents": 1, "used": 0, "sha256": "0" * 64, "shared": 1}]),
-        ),
-        asked(
-            "an order that is shared as null",
-            bad,
-            agreed=configuration(order=[{"first": 0, "agents": 1, "used": 0, "sha256": "0" * 64, "shared": None}]),
-        ),
+        asked("an order of nobody", bad, agreed=configuration(order=[batch(agents=0)])),
+        asked("an order with a text", bad, agreed=configuration(order=[batch(first="0")])),
+        asked("an order with a truth value that is a number", bad, agreed=configuration(order=[batch(shared=1)])),
+        asked("an order that is shared as null", bad, agreed=configuration(order=[batch(shared=None)])),
         asked("a scenario that is a list", bad, agreed=configuration(scenario=[])),
         asked("a run that is a path", bad, agreed=configuration(run="../etc")),
         asked("a referee that is no key", bad, agreed=configuration(referee="")),
@@ -283,7 +255,7 @@ def bad_cases() -> list[dict[str, Any]]:
         asked(
             "another configuration than was signed, which means the same",
             other,
-            digest=digest_of(REFEREE.sign("configuration", configuration())),
+            digest=REFEREE.sign("configuration", configuration()).digest,
             agreed=configuration(beacon=[]),
         ),
         asked("another run, and a kind that is not accepted", other, run="other", queries=["pair"]),
@@ -302,27 +274,12 @@ def bad_cases() -> list[dict[str, Any]]:
         asked("a mechanism with a further field", bad, agreed=configuration({**WARNER, "delta": 0})),
         asked("levels that descend", bad, agreed=configuration({**LEVELS, "epsilons": [1, 0.5]})),
         asked("a level that is not there", bad, agreed=configuration({**LEVELS, "level": 3})),
-        asked("a value for a mechanism of items", policy, agreed=configuration({"name": "krr", "epsilon": 1})),
+        asked("a value for a mechanism of items", policy, agreed=krr),
         asked("an item for a mechanism of values", policy, query=COUNT),
-        asked(
-            "too many items for krr",
-            policy,
-            agreed=configuration({"name": "krr", "epsilon": 1}),
-            query={"kind": "item", "bits": 20},
-            dimension=20,
-        ),
+        asked("too many items for krr", policy, agreed=krr, query={"kind": "item", "bits": 20}, dimension=20),
         asked("no noise", policy, agreed=configuration({"name": "none"})),
-        asked(
-            "noise for simulated people",
-            policy,
-            delta=0.5,
-            agreed=configuration({"name": "gaussian", "epsilon": 0.5, "delta": 1e-4}),
-        ),
-        asked(
-            "more delta than the budget has",
-            policy,
-            agreed=configuration({"name": "gaussian", "epsilon": 0.5, "delta": 1e-4}),
-        ),
+        asked("noise for simulated people", policy, delta=0.5, agreed=gaussian),
+        asked("more delta than the budget has", policy, agreed=gaussian),
         asked("more than the lifetime budget", policy, epsilon=math.nextafter(1.0, 0.0)),
         asked("more than is left", policy, left=(math.nextafter(1.0, 0.0), 0.0)),
         asked("levels that are all too dear", policy, agreed=configuration(LEVELS), left=(0.25, 0.0)),

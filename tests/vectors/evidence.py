@@ -1,7 +1,5 @@
 """Vectors of evidence: receipts, proofs, consistency, credentials."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any
@@ -69,24 +67,11 @@ def receipts_file() -> dict[str, Any]:
         ("of the year 10000", receipt(own, time=253_402_300_800), "bad-message"),
     ):
         cases.append({"about": about, "receipt": signed.wire()} | ({} if problem is None else {"refused": problem}))
-    leaves = [
-        {
-            "kind": kind,
-            "answer": answer,
-            "body": pack_one(answer, kind).hex(),
-            "leaf": leaf_of(own, pack_one(answer, kind)).hex(),
-        }
-        for kind, answer in (
-            ("bit", 0.0),
-            ("bit", 1.0),
-            ("real", -3.0),
-            ("real", 2.0**39),
-            (3, 2.0),
-            (256, 255.0),
-            (257, 256.0),
-            (65536, 65535.0),
-        )
-    ]
+    leaves = []
+    small, wide = (("bit", 0.0), ("bit", 1.0), ("real", -3.0), ("real", 2.0**39)), ((256, 255.0), (257, 256.0))
+    for kind, answer in (*small, (3, 2.0), *wide, (65536, 65535.0)):
+        body = pack_one(answer, kind)
+        leaves.append({"kind": kind, "answer": answer, "body": body.hex(), "leaf": leaf_of(own, body).hex()})
     about = "receipts of this referee for this report, or why they are none; packed answers, and the leaf of each"
     return {"about": about, "referee": REFEREE.public, "report": own.wire(), "cases": cases, "leaves": leaves}
 
@@ -104,42 +89,23 @@ def trees_file() -> dict[str, Any]:
             older.append(_consistency(tree.beginning(first), first, tree.root, count, tree.consistency(first)))
     tree = Tree(leaves[:7])
     path = tree.path(4)
-    for index, count, damaged in (
-        (5, 7, path),
-        (4, 8, path),
-        (4, 6, path),
-        (7, 7, path),
-        (4, 0, path),
-        (-1, 7, path),
-        (4, 7, path[:-1]),
-        (4, 7, (*path, path[0])),
-        (4, 7, path[::-1]),
-        (4, 7, ("0" * 64, *path[1:])),
-        (4, 7, ("", *path[1:])),
-        (4, 7, (path[0][:-2], *path[1:])),
-        (4, 7, ()),
-    ):
-        cases.append(_inclusion(tree.root, leaves[4], index, count, damaged))
+    for index, count in ((5, 7), (4, 8), (4, 6), (7, 7), (4, 0), (-1, 7)):
+        cases.append(_inclusion(tree.root, leaves[4], index, count, path))
+    zeros, one, rest = "0" * 64, path[0], path[1:]
+    for damaged in (path[:-1], (*path, one), path[::-1], (zeros, *rest), ("", *rest), (one[:-2], *rest), ()):
+        cases.append(_inclusion(tree.root, leaves[4], 4, 7, damaged))
     cases.append(_inclusion(tree.root, leaves[3], 4, 7, path))
     cases.append(_inclusion(tree.root, leaves[4], 4, 7, tuple(map(str.upper, path))))
     cases.append(_inclusion(Tree(leaves[:1]).root, leaves[0], 0, 2, ("",)))  # the only one is not the first of two
     path, old = tree.consistency(3), tree.beginning(3)
-    for first, count, before, damaged in (
-        (2, 7, old, path),
-        (4, 7, old, path),
-        (3, 8, old, path),
-        (3, 2, old, path),
-        (0, 7, old, path),
-        (3, 7, "0" * 64, path),
-        (3, 7, old, path[:-1]),
-        (3, 7, old, (*path, path[0])),
-        (3, 7, old, ()),
-        (3, 7, old, ("0" * 64, *path[1:])),
-        (7, 7, old, ()),
-        (7, 7, tree.root, (path[0],)),
-        (3, 7, old, ("zz" * 32, *path[1:])),
-    ):
-        older.append(_consistency(before, first, tree.root, count, damaged))
+    for first, count in ((2, 7), (4, 7), (3, 8), (3, 2), (0, 7)):
+        older.append(_consistency(old, first, tree.root, count, path))
+    older.append(_consistency(zeros, 3, tree.root, 7, path))
+    for damaged in (path[:-1], (*path, path[0]), (), (zeros, *path[1:])):
+        older.append(_consistency(old, 3, tree.root, 7, damaged))
+    older.append(_consistency(old, 7, tree.root, 7, ()))
+    older.append(_consistency(tree.root, 7, tree.root, 7, (path[0],)))
+    older.append(_consistency(old, 3, tree.root, 7, ("zz" * 32, *path[1:])))
     about = "whether a path leads from a leaf (hex) to a root, and from an older root to a newer one (RFC 9162)"
     return {"about": about, "inclusion": cases, "consistency": older}
 
@@ -190,43 +156,32 @@ def witnessed(kept: dict[str, Any], key: Identity = OTHER, **changes: Any) -> di
 def witness_cases(good: dict[str, Any], going_on: dict[str, Any], long: Any, short: Any, forked: Any) -> list[Any]:
     """Return what comes of a witness: ``long`` is the checkpoint of the proof, ``short`` an older one."""
 
-    def seen(*kept: Any) -> dict[str, Any]:
-        return {"key": OTHER.public, "kept": list(kept)}
+    def seen(proof: dict[str, Any], *kept: Any, **more: Any) -> dict[str, Any]:
+        return {"proof": proof, **more, "witness": {"key": OTHER.public, "kept": list(kept)}}
 
     same = {**good, "consistency": []}
-    early = {**good, "kept": long}
+    early, other = {**good, "kept": long}, witnessed(long, checkpoint="c" * 64)
     closing = {**long["checkpoint"]["message"], "closed": QUESTION + 1}
     closed = {"checkpoint": REFEREE.sign("checkpoint", closing).wire()}
+    witness = {"key": OTHER.public}
     away = {"problem": "not-found", "detail": "ask again later"}
     return [
-        ("that a witness has seen", "included", {"proof": same, "witness": seen(witnessed(short), witnessed(long))}),
+        ("that a witness has seen", "included", seen(same, witnessed(short), witnessed(long))),
+        ("that goes on from what a witness has seen", "included", seen(going_on, witnessed(short))),
+        ("that a witness has not seen", "not witnessed", seen(early)),
+        ("that no witness has seen in a day", "left out", seen(early, age=87_000)),
+        ("of another history than a witness saw", "left out", seen(going_on, witnessed(forked))),
+        ("of a witness with another key", "refused: forged", seen(same, witnessed(long, AGENT))),
+        ("of a witness's word for another checkpoint", "refused: forged", seen(same, other)),
+        ("of a witness's word that is none", "refused: bad-message", seen(same, witnessed(long, time=-1))),
+        ("of a witness that signs nothing", "refused: forged", seen(same, long)),
+        ("with a witness's word for another checkpoint", "left out", {"proof": {**good, "kept": other}}),
         (
-            "that goes on from what a witness has seen",
-            "included",
-            {"proof": going_on, "witness": seen(witnessed(short))},
-        ),
-        ("that a witness has not seen", "not witnessed", {"proof": early, "witness": seen()}),
-        ("that no witness has seen in a day", "left out", {"proof": early, "age": 87_000, "witness": seen()}),
-        ("of another history than a witness saw", "left out", {"proof": going_on, "witness": seen(witnessed(forked))}),
-        ("of a witness with another key", "refused: forged", {"proof": same, "witness": seen(witnessed(long, AGENT))}),
-        (
-            "of a witness's word for another checkpoint",
-            "refused: forged",
-            {"proof": same, "witness": seen(witnessed(long, checkpoint="c" * 64))},
-        ),
-        (
-            "of a witness's word that is none",
-            "refused: bad-message",
-            {"proof": same, "witness": seen(witnessed(long, time=-1))},
-        ),
-        ("of a witness that signs nothing", "refused: forged", {"proof": same, "witness": seen(long)}),
-        (
-            "with a witness's word for another checkpoint",
+            "not yet, and a witness has seen it closed",
             "left out",
-            {"proof": {**good, "kept": witnessed(long, checkpoint="c" * 64)}},
+            {**away, "witness": {**witness, "kept": [witnessed(closed)]}},
         ),
-        ("not yet, and a witness has seen it closed", "left out", {**away, "witness": seen(witnessed(closed))}),
-        ("not yet, and a witness has not", "not shown yet", {**away, "witness": seen()}),
+        ("not yet, and a witness has not", "not shown yet", {**away, "witness": {**witness, "kept": []}}),
     ]
 
 
@@ -287,86 +242,55 @@ def proofs_file() -> dict[str, Any]:
     seen, forked = {"kept": short, "questions": [QUESTION]}, checkpoint(transcript(tree.root, 0, second="TERMS"))
     entry = good["entry"]
     signed = kept["checkpoint"]
+    away = {"problem": "not-found", "detail": "ask again later"}
     open_one = {"checkpoint": REFEREE.sign("checkpoint", {**signed["message"], "closed": None}).wire()}
+
+    def shown(**changes: Any) -> dict[str, Any]:
+        return {"proof": {**good, **changes}}
+
+    other_question = transcript(tree.root, 3, question=2)[3].wire()
+    other_key = {**kept, "checkpoint": OTHER.sign("checkpoint", signed["message"]).wire()}
+    later = {**kept, "checkpoint": {**signed, "message": {**signed["message"], "entries": 8}}}
+    unseen = {"kept": kept, "questions": []}
+    fewer = shown(kept=short, entry_path=list(entries_tree(entries[:4]).path(3)), consistency=[])
     cases: list[tuple[str, str, dict[str, Any]]] = [
         ("a proof", "included", {"proof": good}),
         ("a proof after a day", "included", {"proof": good, "age": 100_000}),
         ("that goes on from what was shown", "included", {"proof": going_on, "before": seen}),
-        (
-            "of the same checkpoint again",
-            "included",
-            {"proof": {**good, "consistency": []}, "before": {"kept": kept, "questions": []}},
-        ),
+        ("of the same checkpoint again", "included", {**shown(consistency=[]), "before": unseen}),
         ("without what was shown before", "another history", {"proof": good, "before": seen}),
         ("of another history", "another history", {"proof": going_on, "before": {"kept": forked, "questions": []}}),
-        (
-            "of fewer entries",
-            "another history",
-            {
-                "proof": {
-                    **good,
-                    "kept": short,
-                    "entry_path": list(entries_tree(entries[:4]).path(3)),
-                    "consistency": [],
-                },
-                "before": {"kept": kept, "questions": []},
-            },
-        ),
-        ("of another answer", "left out", {"proof": {**good, "body": "8000"}}),
-        ("of no answer", "left out", {"proof": {**good, "body": ""}}),
-        ("of another place", "left out", {"proof": {**good, "index": 3}}),
-        ("of another number of reports", "left out", {"proof": {**good, "reports": 5}}),
-        ("with a damaged path", "left out", {"proof": {**good, "path": ["0" * 64, *good["path"][1:]]}}),
-        ("with a longer path", "left out", {"proof": {**good, "path": [*good["path"], "0" * 64]}}),
-        ("with a path that is no hex", "left out", {"proof": {**good, "path": ["q" * 64, *good["path"][1:]]}}),
-        ("with another path of the entry", "left out", {"proof": {**good, "entry_path": good["entry_path"][::-1]}}),
-        ("of another entry", "left out", {"proof": {**good, "entry": entries[2].wire()}}),
-        (
-            "of an entry that was changed",
-            "left out",
-            {"proof": {**good, "entry": {**entry, "body": {**entry["body"], "note": 1}}}},
-        ),
-        ("of an entry that nobody signed", "left out", {"proof": {**good, "entry": {**entry, "signature": "0" * 128}}}),
-        ("of an entry with another number", "left out", {"proof": {**good, "entry": {**entry, "index": 4}}}),
-        (
-            "of another question",
-            "left out",
-            {"proof": {**good, "entry": transcript(tree.root, 3, question=2)[3].wire()}},
-        ),
-        ("of another run's checkpoint", "left out", {"proof": {**good, "kept": checkpoint(entries, "other")}}),
-        ("of another configuration's", "left out", {"proof": {**good, "kept": checkpoint(entries, RUN, "c" * 64)}}),
-        (
-            "of a checkpoint of another key",
-            "left out",
-            {"proof": {**good, "kept": {**kept, "checkpoint": OTHER.sign("checkpoint", signed["message"]).wire()}}},
-        ),
-        (
-            "of a checkpoint that was changed",
-            "left out",
-            {
-                "proof": {
-                    **good,
-                    "kept": {**kept, "checkpoint": {**signed, "message": {**signed["message"], "entries": 8}}},
-                }
-            },
-        ),
-        ("that shows no older one", "included", {"proof": {**good, "consistency": None}}),
-        ("of a checkpoint of nothing that is closed", "included", {"proof": {**good, "kept": open_one}}),
-        ("that is none", "refused: bad-message", {"proof": {**good, "path": None}}),
-        ("of a checkpoint that is none", "refused: bad-message", {"proof": {**good, "kept": {"checkpoint": {}}}}),
-        ("of an answer that is no hex", "refused: bad-message", {"proof": {**good, "body": "8X"}}),
-        ("with a further field", "refused: bad-message", {"proof": {**good, "note": 1}}),
-        ("of a place that is a text", "refused: bad-message", {"proof": {**good, "index": "4"}}),
+        ("of fewer entries", "another history", {**fewer, "before": unseen}),
+        ("of another answer", "left out", shown(body="8000")),
+        ("of no answer", "left out", shown(body="")),
+        ("of another place", "left out", shown(index=3)),
+        ("of another number of reports", "left out", shown(reports=5)),
+        ("with a damaged path", "left out", shown(path=["0" * 64, *good["path"][1:]])),
+        ("with a longer path", "left out", shown(path=[*good["path"], "0" * 64])),
+        ("with a path that is no hex", "left out", shown(path=["q" * 64, *good["path"][1:]])),
+        ("with another path of the entry", "left out", shown(entry_path=good["entry_path"][::-1])),
+        ("of another entry", "left out", shown(entry=entries[2].wire())),
+        ("of an entry that was changed", "left out", shown(entry={**entry, "body": {**entry["body"], "note": 1}})),
+        ("of an entry that nobody signed", "left out", shown(entry={**entry, "signature": "0" * 128})),
+        ("of an entry with another number", "left out", shown(entry={**entry, "index": 4})),
+        ("of another question", "left out", shown(entry=other_question)),
+        ("of another run's checkpoint", "left out", shown(kept=checkpoint(entries, "other"))),
+        ("of another configuration's", "left out", shown(kept=checkpoint(entries, RUN, "c" * 64))),
+        ("of a checkpoint of another key", "left out", shown(kept=other_key)),
+        ("of a checkpoint that was changed", "left out", shown(kept=later)),
+        ("that shows no older one", "included", shown(consistency=None)),
+        ("of a checkpoint of nothing that is closed", "included", shown(kept=open_one)),
+        ("that is none", "refused: bad-message", shown(path=None)),
+        ("of a checkpoint that is none", "refused: bad-message", shown(kept={"checkpoint": {}})),
+        ("of an answer that is no hex", "refused: bad-message", shown(body="8X")),
+        ("with a further field", "refused: bad-message", shown(note=1)),
+        ("of a place that is a text", "refused: bad-message", shown(index="4")),
         ("not yet", "not shown yet", {"problem": "pattern", "detail": "it takes answers: ask again once it is closed"}),
-        (
-            "nor yet",
-            "not shown yet",
-            {"problem": "not-found", "detail": "no checkpoint: ask again later", "age": 86_000},
-        ),
-        ("for too long", "left out", {"problem": "not-found", "detail": "ask again later", "age": 87_000}),
-        ("of the future", "left out", {"problem": "not-found", "detail": "ask again later", "age": -87_000}),
-        ("never", "left out", {"problem": "not-found", "detail": "no report of this participant is stored"}),
-        ("no longer", "another history", {"problem": "not-found", "detail": "ask again later", "before": seen}),
+        ("nor yet", "not shown yet", {**away, "detail": "no checkpoint: ask again later", "age": 86_000}),
+        ("for too long", "left out", {**away, "age": 87_000}),
+        ("of the future", "left out", {**away, "age": -87_000}),
+        ("never", "left out", {**away, "detail": "no report of this participant is stored"}),
+        ("no longer", "another history", {**away, "before": seen}),
         *witness_cases(good, going_on, kept, short, forked),
     ]
     about = (

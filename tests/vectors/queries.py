@@ -1,7 +1,5 @@
 """Vectors of queries and mechanisms: what is computed from a record, and with which chances it is answered."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -71,6 +69,14 @@ def wide_queries() -> list[dict[str, Any]]:
     return found
 
 
+RECALIBRATED: dict[str, Any] = {"kind": "recalibrated", "hypothesis": PLANE, "slope": 1, "intercepts": [0]}
+TWO_CLASSES: dict[str, Any] = {"kind": "argmax", "first": 3, "hypotheses": [PLANE, PLANE]}
+
+
+def loss_of(kind: str, **hypothesis: Any) -> dict[str, Any]:
+    return {"kind": "loss", "hypothesis": {"kind": kind, **hypothesis}}
+
+
 BAD_QUERIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("a missing field", {"kind": "loss"}),
     ("a further field", {**LOSS, "weight": 1}),
@@ -88,64 +94,20 @@ BAD_QUERIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("features that do not ascend", {"kind": "loss", "hypothesis": {"kind": "parity", "features": [2, 1]}}),
     ("a feature twice", {"kind": "loss", "hypothesis": {"kind": "conjunction", "features": [1, 1]}}),
     ("a conjunction of nothing", {"kind": "loss", "hypothesis": {"kind": "conjunction", "features": []}}),
-    (
-        "a tree with a circle",
-        {
-            "kind": "loss",
-            "hypothesis": {"kind": "trees", "roots": [0], "feature": [0], "threshold": [0], "left": [0], "right": [0]},
-        },
-    ),
+    ("a tree with a circle", loss_of("trees", roots=[0], feature=[0], threshold=[0], left=[0], right=[0])),
     (
         "a tree with an orphan",
-        {
-            "kind": "loss",
-            "hypothesis": {
-                "kind": "trees",
-                "roots": [0],
-                "feature": [-1, -1],
-                "threshold": [0, 0],
-                "left": [-1, -1],
-                "right": [-1, -1],
-            },
-        },
+        loss_of("trees", roots=[0], feature=[-1, -1], threshold=[0, 0], left=[-1, -1], right=[-1, -1]),
     ),
     (
         "units of two lengths",
-        {
-            "kind": "loss",
-            "hypothesis": {
-                "kind": "network",
-                "hidden": [[1], [1, 2]],
-                "thresholds": [0, 0],
-                "output": [1, 1],
-                "threshold": 0,
-            },
-        },
+        loss_of("network", hidden=[[1], [1, 2]], thresholds=[0, 0], output=[1, 1], threshold=0),
     ),
-    (
-        "a response that is looked at",
-        {"kind": "loss", "hypothesis": {"kind": "regressor", "weights": [1, 1], "intercept": 0, "response": 1}},
-    ),
-    (
-        "a label that is looked at",
-        {"kind": "loss", "hypothesis": {"kind": "relabelled", "column": 2, "hypothesis": PLANE}},
-    ),
-    (
-        "a hypothesis of a hypothesis of a hypothesis",
-        {
-            "kind": "loss",
-            "hypothesis": {
-                "kind": "relabelled",
-                "column": 9,
-                "hypothesis": {"kind": "recalibrated", "hypothesis": PLANE, "slope": 1, "intercepts": [0]},
-            },
-        },
-    ),
-    (
-        "intercepts for other groups",
-        {"kind": "loss", "hypothesis": {"kind": "recalibrated", "hypothesis": PLANE, "slope": 1, "intercepts": [0, 0]}},
-    ),
-    ("one class", {"kind": "loss", "hypothesis": {"kind": "argmax", "first": 3, "hypotheses": [PLANE]}}),
+    ("a response that is looked at", loss_of("regressor", weights=[1, 1], intercept=0, response=1)),
+    ("a label that is looked at", loss_of("relabelled", column=2, hypothesis=PLANE)),
+    ("a hypothesis of a hypothesis of a hypothesis", loss_of("relabelled", column=9, hypothesis=RECALIBRATED)),
+    ("intercepts for other groups", loss_of(**{**RECALIBRATED, "intercepts": [0, 0]})),
+    ("one class", loss_of("argmax", first=3, hypotheses=[PLANE])),
     ("a term of nothing", {"kind": "expression", "terms": [{"weight": 1}]}),
     ("no terms", {"kind": "expression", "terms": []}),
     ("a weight beyond a million", {"kind": "expression", "terms": [{"weight": 1000001, "label": True}]}),
@@ -168,30 +130,9 @@ BAD_QUERIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("64 bits of a code", {"kind": "code", "public": 1, "first": 0, "bits": 64}),
     ("cuts that do not ascend", {"kind": "score", "public": 1, "cells": {"hypothesis": PLANE, "cuts": [1, 0]}}),
     ("a group twice", {"kind": "score", "public": 1, "cells": {"hypothesis": PLANE, "cuts": [0], "groups": [1, 1]}}),
-    (
-        "a class twice",
-        {
-            "kind": "class-residual",
-            "chosen": [0, 0],
-            "hypothesis": {"kind": "argmax", "first": 3, "hypotheses": [PLANE, PLANE]},
-        },
-    ),
-    (
-        "a class that is not there",
-        {
-            "kind": "class-residual",
-            "chosen": [2],
-            "hypothesis": {"kind": "argmax", "first": 3, "hypotheses": [PLANE, PLANE]},
-        },
-    ),
-    (
-        "all classes",
-        {
-            "kind": "class-residual",
-            "chosen": [0, 1],
-            "hypothesis": {"kind": "argmax", "first": 3, "hypotheses": [PLANE, PLANE]},
-        },
-    ),
+    ("a class twice", {"kind": "class-residual", "chosen": [0, 0], "hypothesis": TWO_CLASSES}),
+    ("a class that is not there", {"kind": "class-residual", "chosen": [2], "hypothesis": TWO_CLASSES}),
+    ("all classes", {"kind": "class-residual", "chosen": [0, 1], "hypothesis": TWO_CLASSES}),
     ("classes of a half-space", {"kind": "class-residual", "chosen": [0], "hypothesis": PLANE}),
     (
         "a direction without a center",

@@ -1,7 +1,5 @@
 """Vectors of records: what a table's description makes of one person's fields."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 
@@ -27,83 +25,43 @@ MORE: dict[str, Any] = {
     "layout": {"missing": ["", "?", "n/a"]},
 }
 PERSON: dict[str, Any] = {"visits": 12, "plan": "basic", "renews": "yes"}
-MEMBER: dict[str, Any] = {
-    "age": 40,
-    "tiny": 0.001,
-    "joined": "2024-01-31",
-    "member": True,
-    "code": "1.5",
-    "spent": 100.5,
-}
-FIELDS: tuple[tuple[str, dict[str, Any], dict[str, Any] | str], ...] = (
-    *(
-        ("plain", PERSON, change)
-        for change in (
-            {},
-            {"visits": 0},
-            {"visits": 30},
-            {"visits": 31},
-            {"visits": -1e300},
-            {"visits": None},
-            {"visits": "?"},
-            {"visits": ""},
-            {"visits": " 7.50 "},
-            {"visits": "+7.5e0"},
-            {"visits": "1e400"},
-            {"visits": "seven"},
-            {"visits": "0x7"},
-            {"visits": "1_0"},
-            {"plan": "duo"},
-            {"plan": "family"},
-            {"plan": " family\t"},
-            {"plan": "Basic"},
-            {"plan": "other"},
-            {"plan": None},
-            {"plan": "?"},
-            {"renews": "no"},
-            {"renews": "maybe"},
-            {"renews": None},
-            {"renews": "YES"},
-            "visits",
-            "renews",
-        )
+MEMBER: dict[str, Any] = {"age": 40, "tiny": 0.001, "joined": "2024-01-31", "member": True, "code": "1.5"}
+MEMBER |= {"spent": 100.5}
+Change = dict[str, Any] | str
+
+
+def each(column: str, *values: Any) -> tuple[dict[str, Any], ...]:
+    """Return changes of one field, to each of the values."""
+    return tuple({column: value} for value in values)
+
+
+CHANGES: tuple[tuple[str, dict[str, Any], tuple[Change, ...]], ...] = (
+    (
+        "plain",
+        PERSON,
+        (
+            *(
+                {},
+                *each("visits", 0, 30, 31, -1e300, None, "?", "", " 7.50 ", "+7.5e0", "1e400", "seven", "0x7", "1_0"),
+            ),
+            *each("plan", "duo", "family", " family\t", "Basic", "other", None, "?"),
+            *(*each("renews", "no", "maybe", None, "YES"), "visits", "renews"),
+        ),
     ),
-    *(
-        ("mixed", MEMBER, change)
-        for change in (
-            {},
-            {"age": 17},
-            {"age": 90.0},
-            {"age": None, "tiny": None, "code": None},
-            {"tiny": 5e-324},
-            {"tiny": "1e-3"},
-            {"joined": "2024-01-31 00:00"},
-            {"joined": "2024-01-31T00:00:00.000"},
-            {"joined": "2024-02-01 12:30"},
-            {"joined": "2024-02-01T12:30:00Z"},
-            {"joined": "2024-02-02T00:00:00"},
-            {"joined": "2024-02-30"},
-            {"member": "TRUE"},
-            {"member": 1},
-            {"member": "0"},
-            {"member": False},
-            {"member": "no"},
-            {"code": 1.5},
-            {"code": "01.500"},
-            {"code": 0},
-            {"code": "-0.0"},
-            {"code": "1000"},
-            {"code": 1e3},
-            {"code": "n/a"},
-            {"code": "1,5"},
-            {"spent": 100},
-            {"spent": "100.00000000000001"},
-            {"spent": None},
-            {"spent": "many"},
-        )
+    (
+        "mixed",
+        MEMBER,
+        (
+            *({}, *each("age", 17, 90.0), {"age": None, "tiny": None, "code": None}, *each("tiny", 5e-324, "1e-3")),
+            *each("joined", "2024-01-31 00:00", "2024-01-31T00:00:00.000", "2024-02-01 12:30", "2024-02-01T12:30:00Z"),
+            *each("joined", "2024-02-02T00:00:00", "2024-02-30"),
+            *each("member", "TRUE", 1, "0", False, "no"),
+            *each("code", 1.5, "01.500", 0, "-0.0", "1000", 1e3, "n/a", "1,5"),
+            *each("spent", 100, "100.00000000000001", None, "many"),
+        ),
     ),
 )
-"""A table, a person's fields, and what is changed of them: fields, or one that is left out."""
+"""A table, a person's fields, and what is changed of them in turn: fields, or one that is left out."""
 TABLES = {"plain": TABLE, "mixed": MORE}
 
 
@@ -125,7 +83,7 @@ def encoded(table: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
 def records_file() -> dict[str, Any]:
     """Return the vectors of records."""
     cases = []
-    for table, person, change in FIELDS:
+    for table, person, change in ((table, person, each) for table, person, changes in CHANGES for each in changes):
         fields = {k: v for k, v in person.items() if k != change} if isinstance(change, str) else {**person, **change}
         cases.append({"table": table, "fields": fields, **encoded(TABLES[table], fields)})
     bits = np.array([[0, 1, 1]], dtype=np.uint8).tobytes()

@@ -1,7 +1,5 @@
 """Vectors of what passes a relay: the referee's keys, an encapsulated request, and responses to it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey

@@ -1,7 +1,5 @@
 """Every vector comes to what it says, through the code of the agent; the files are those that the command writes."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import struct
