@@ -43,37 +43,14 @@ def _without(**limits: Any) -> Callable[..., Any]:
     return lambda *given, **named: _real(*given, **{**named, **limits})
 
 
-TWINS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = {
-    "reads answers of any length": (
-        "referee and witness",
-        lambda patch: patch.setattr(client, "send", _without(most=1 << 62)),
-        "bytes are read of a peer",
-    ),
-    "waits for ever": (
-        "agent and issuer",
-        lambda patch: patch.setattr(client, "send", _without(seconds=1e12)),
-        "a step takes",
-    ),
-    "believes that a peer is at work": (
-        "operator and referee",
-        lambda patch: patch.setattr(Client, "works", 1e5),
-        "a step takes",
-    ),
-    "verifies no witness": (
-        "referee and witness",
-        lambda patch: patch.setattr(client, "verify", lambda *given: None),
-        "Forged",
-    ),
-    "verifies no receipt": (
-        "agent and referee",
-        lambda patch: patch.setattr(host, "check_receipt", lambda *given: None),
-        "Forged",
-    ),
-    "parses whatever comes": (
-        "operator and referee",
-        lambda patch: patch.setattr(client, "json_of", lambda response: response.json()),
-        "JSONDecodeError",
-    ),
+OPERATOR, WITNESS = "operator and referee", "referee and witness"
+TWINS: dict[str, tuple[str, tuple[object, str, object], str]] = {
+    "reads answers of any length": (WITNESS, (client, "send", _without(most=1 << 62)), "bytes are read of a peer"),
+    "waits for ever": ("agent and issuer", (client, "send", _without(seconds=1e12)), "a step takes"),
+    "believes that a peer is at work": (OPERATOR, (Client, "works", 1e5), "a step takes"),
+    "verifies no witness": (WITNESS, (client, "verify", lambda *given: None), "Forged"),
+    "verifies no receipt": ("agent and referee", (host, "check_receipt", lambda *given: None), "Forged"),
+    "parses whatever comes": (OPERATOR, (client, "json_of", lambda response: response.json()), "JSONDecodeError"),
 }
 """By what is wrong: the seat at which it shows, the twin, and what does not hold."""
 
@@ -91,7 +68,7 @@ def test_what_must_hold_holds_with_a_hostile_player():
 def test_a_party_that_believes_too_much_is_found(monkeypatch: pytest.MonkeyPatch, twin: str):
     seat, wrong, broken = TWINS[twin]
     recorded()
-    wrong(monkeypatch)
+    monkeypatch.setattr(*wrong)
     names = sorted(exchanges.SEATS)
     seeds = range(names.index(seat), WITHIN, len(names))
     assert any(broken in what for seed in seeds for what in exchanges.play(seed).broken)

@@ -17,17 +17,8 @@ import pytest
 
 from tests.documents.reading import ROOT, tokens
 
-_LEFT_BEHIND = (
-    ".git",
-    ".venv",
-    "build",
-    "*-state",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".hypothesis",
-    ".coverage*",
-    "*.egg-info",
-)
+_LEFT_BEHIND = (".git", ".venv", "build", "*-state", "*.egg-info", ".coverage*")
+_LEFT_BEHIND += (".mypy_cache", ".ruff_cache", ".hypothesis")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,11 @@ def serving(command: str, until: str = "listens on", **values: Value) -> Step:
     return Step(command, values=values, until=until)
 
 
+def thorough(*names: str, shows: str = "") -> tuple[Job, ...]:
+    """Return runs of scenarios that the thorough tests do."""
+    return tuple(finished(f"referee run {name}", shows, thorough=True) for name in names)
+
+
 SHARED: dict[str, Value] = {"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"}
 SERVER: dict[str, Value] = {"KEY": "referee.key", "URL": around.server_url}
 RUN_OF_5001 = "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 --output runs/"
@@ -298,12 +303,8 @@ SLOW: tuple[Job, ...] = (
     finished(
         "referee run domain-adaptation --set curator.learner.bound_share=0.1", "squared loss on T is at", thorough=True
     ),
-    finished("referee run domain-adaptation-nonconvex", thorough=True),
-    finished("referee run domain-adaptation-network", thorough=True),
-    finished("referee run reverse-adaptation", thorough=True),
-    finished("referee run adaptation-few-labels", thorough=True),
-    finished("referee run unsupervised-adaptation", thorough=True),
-    finished("referee run discrepancy", thorough=True),
+    *thorough("domain-adaptation-nonconvex", "domain-adaptation-network", "reverse-adaptation"),
+    *thorough("adaptation-few-labels", "unsupervised-adaptation", "discrepancy"),
     finished("referee run domain-adaptation --set data=DIRECTORY", values={"DIRECTORY": data("wind")}),
     sequence(
         Step("python examples/own_data/make_people.py ."),
@@ -382,9 +383,7 @@ SLOW: tuple[Job, ...] = (
     job(".venv/bin/python examples/estimators/renewals.py", varies=r"[\d.]+(?:e-\d+)?", check=around.what_fits_helps),
     job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=around.adapting_helps, thorough=True),
     finished("referee run hand-over", check=around.both_labels, thorough=True),
-    finished("referee run portfolio", "is shown with 95% confidence to be", thorough=True),
-    finished("referee run portfolio-classes", "is shown with 95% confidence to be", thorough=True),
-    finished("referee run portfolio-regression", "is shown with 95% confidence to be", thorough=True),
+    *thorough("portfolio", "portfolio-classes", "portfolio-regression", shows="is shown with 95% confidence to be"),
     finished(
         "referee run flights --set data=DIRECTORY",
         "is shown with 95% confidence to be",
@@ -403,8 +402,7 @@ SLOW: tuple[Job, ...] = (
         Step("referee plan portfolio --set curator.n=600 --set agents.count=600", ("What these sizes can give",)),
         thorough=True,
     ),
-    finished("referee run model-agnostic", thorough=True),
-    finished("referee run model-agnostic-stream", thorough=True),
+    *thorough("model-agnostic", "model-agnostic-stream"),
     finished("referee run model-agnostic-transfer", status="(done|exhausted)", thorough=True),
     finished("referee run model-agnostic --set data=DIRECTORY", values={"DIRECTORY": data("adult")}, thorough=True),
     finished("referee run model-agnostic-classes", thorough=True),
@@ -414,9 +412,7 @@ SLOW: tuple[Job, ...] = (
     finished("referee run parity-chooses-secret --seed 2", "in truth correct", thorough=True),
     finished("referee run parity-chooses-secret --seed 2 --set alone=agents", "in truth wrong", thorough=True),
     finished("referee run statistical-query --seed 1", "in truth correct"),
-    finished("referee run ball-lasso", thorough=True),
-    finished("referee run convex-hinge --seed 2", thorough=True),
-    finished("referee run convex-squared --seed 2", thorough=True),
+    *thorough("ball-lasso", "convex-hinge --seed 2", "convex-squared --seed 2"),
     job(
         "referee run ball-lasso --seed 1 --set curator.n=4000000000",
         r"a sample of 4,000,000,000 people of 400 bytes needs 1494.1 GiB of memory, [\d.]+ [GMT]iB are available: "
