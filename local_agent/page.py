@@ -222,7 +222,6 @@ def plain_module(text: str) -> bytes:
 
 
 def _plain_style(text: str) -> bytes:
-    """Return a style sheet without unnecessary spaces."""
     return re.sub(r" ?([{};,]) ?", r"\1", re.sub(r"\s+", " ", text)).replace(": ", ":").replace(";}", "}").encode()
 
 
@@ -278,7 +277,6 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
 
 
 def _pinned(content: bytes) -> str:
-    """Return the hash of a file in the form that browsers verify."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
 
 

@@ -150,17 +150,13 @@ def _best_pad(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[_Terms
 
 
 def _epsilon_beside(plan: Plan, terms: _Terms, delta: float) -> float:
-    total = _total(plan, terms)
+    total = total_of(plan, lambda event: _price(event, terms))
     if total is None:
         return math.inf
     pad, rate = terms
     left = delta - up(rate * float(total), 8.0)
     mu = up(math.sqrt(up(float(total)) + up(pad * pad)))
     return epsilon_of(mu, left * (1.0 - 1e-15)) if left > 0.0 else math.inf
-
-
-def _total(plan: Plan, terms: _Terms) -> Fraction | None:
-    return total_of(plan, lambda event: _price(event, terms))
 
 
 def _price(event: Event, terms: _Terms) -> Fraction | None:

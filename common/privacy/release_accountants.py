@@ -134,7 +134,7 @@ def _best_order(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int,
 
     @cache
     def at(place: int) -> float:
-        total = _total(plan, ORDERS[place])
+        total = total_of(plan, lambda event: _divergence(event, ORDERS[place]))
         if total is None:
             return math.inf
         return 0.0 if total == 0 else epsilon_at(ORDERS[place], up(float(total)), delta)
@@ -150,10 +150,6 @@ def _best_order(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int,
         near = [place for place in (best - stride, best, best + stride) if 0 <= place < len(ORDERS)]
         best = min(near, key=at)
     return ORDERS[best], at(best)
-
-
-def _total(plan: Plan, order: int) -> Fraction | None:
-    return total_of(plan, lambda event: _divergence(event, order))
 
 
 def _divergence(event: Event, order: int) -> Fraction | None:

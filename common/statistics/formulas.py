@@ -2,8 +2,6 @@
 
 Notation: alpha, beta accuracy and failure probability; X = chi^2(T||S) + 1; T rounds; kappa the density of mu; K the
 relative entropy (nats) of the good distribution from the uniform one; losses in [0, 1]; natural logarithms.
-
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 import math

@@ -5,8 +5,6 @@ agents' slots put them into groups, each of which reports prefixes of one length
 supports most are extended by all continuations to the second length, the second group shows which of these it supports
 most, and so on; the last group shows which whole items are frequent. Groups are disjoint, so a group's reports about
 its candidates are independent of how they became candidates.
-
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from collections.abc import Iterator

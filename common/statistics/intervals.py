@@ -1,7 +1,4 @@
-"""Intervals for a loss on T, after one look or at every number of answers at once, and for the difference of two.
-
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
-"""
+"""Intervals for a loss on T, after one look or at every number of answers at once, and for the difference of two."""
 
 import math
 from collections.abc import Callable

@@ -59,10 +59,6 @@ class CloseGaussians(Sided):
     def _close_sigma(self) -> float:
         return self.sigma_source if self.side == "source" else self.sigma_target
 
-    @property
-    def _spread(self) -> Floats:
-        return np.where(np.arange(self.d) < self.close, self._close_sigma, self.sigma_source)
-
     def _drawn(
         self, seed: int, people: Indices, most: float, chart: tuple[bool, float, float] = (False, 0.0, 1.0)
     ) -> Records:
@@ -70,7 +66,8 @@ class CloseGaussians(Sided):
         features = np.empty((len(people), self.d), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
         norm = np.inf if self.norm is None else self.norm
-        _draw(self.key(seed), people, self._spread, (self.close, most), (*chart, norm), features, labels)
+        spread = np.where(np.arange(self.d) < self.close, self._close_sigma, self.sigma_source)
+        _draw(self.key(seed), people, spread, (self.close, most), (*chart, norm), features, labels)
         return Records(features, labels)
 
 

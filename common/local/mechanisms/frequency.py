@@ -310,15 +310,7 @@ def parity(word: np.uint64) -> np.uint64:
 
 def inner_products(items: Words, rows: Words) -> Words:
     """Return <r, v> over F_2 of each item's number v and row r, shape (n,), uint64 in {0, 1}."""
-    bits = np.empty(len(items), dtype=np.uint64)
-    _multiply(items, rows, bits)
-    return bits
-
-
-@njit
-def _multiply(items: Words, rows: Words, bits: Words) -> None:
-    for i in range(len(items)):
-        bits[i] = parity(items[i] & rows[i])
+    return np.bitwise_count(items & rows).astype(np.uint64) & _ONE
 
 
 @njit

@@ -448,7 +448,8 @@ class ExpressionQuery(AlikeQuery):
 
     def asks(self, names: Names, slot: int) -> str:
         if sum(len(term.features) + term.label for term in self.terms) > LISTED:
-            parts = ", and ".join([names.among(self._columns)] + [names.of_label] * self._reads_label)
+            reads_label = any(term.label for term in self.terms)
+            parts = ", and ".join([names.among(self._columns)] + [names.of_label] * reads_label)
             return f"a number from 0 to 1, a sum of {len(self.terms)} products of {parts}"
         offset = [f"{self.offset:g}"] * (self.offset != 0.0)
         formula = " ".join([*offset, *(term.asks(names) for term in self.terms)]).removeprefix("+ ")
@@ -457,10 +458,6 @@ class ExpressionQuery(AlikeQuery):
     @property
     def _columns(self) -> list[int]:
         return sorted({feature for term in self.terms for feature in term.features})
-
-    @property
-    def _reads_label(self) -> bool:
-        return any(term.label for term in self.terms)
 
     @property
     def min_features(self) -> int:

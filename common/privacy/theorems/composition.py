@@ -1,8 +1,6 @@
 """Composition of (epsilon, delta) guarantees: draws from mu, k-fold adaptive composition, and its inverse.
 
 Neighbours differ in one record by replacement; n is public. Everything is rounded up.
-
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 import math

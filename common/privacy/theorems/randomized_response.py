@@ -6,8 +6,6 @@ statements about real numbers; the mechanisms turn them into bits and doubles (:
 The parity learner of Kasiviswanathan et al. sees n equations <x_i, a> = y_i over F_2. With some probability it returns
 "bottom" at once. Otherwise it keeps each equation with probability p, and returns a uniform point of the affine space
 of solutions, or bottom if there is none.
-
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 import math

@@ -26,8 +26,6 @@ density f'(F) with respect to the base's law, f' increasing up to f'(1) = E[K]; 
 base has G' <= Phi(Phi^-1(G) + mu). Conditioned on K <= most, the generating function g has g' <= f'/P(K <= most), and
 ln g' has at each point a slope no larger than that of ln f' (E[K - 1] under the tilted law, which falls when large K
 are cut off). So whatever bounds f'(q)/f'(q') for q >= q' bounds g'(q)/g'(q').
-
-Functions raise :class:`~common.core.errors.BadInput` for numbers outside the ranges that they state.
 """
 
 import math

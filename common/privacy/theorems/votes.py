@@ -8,8 +8,6 @@ geometric noise (P(Z = z) proportional to e^{-e |z|}, except for one draw in 2^6
     d_i + Z_i > w + Z,     Z with e = ``of_threshold``, Z_i with e = ``of_query``,
 
 and bottom otherwise. After each bottom Z is drawn anew; after T bottoms nothing more is released.
-
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 import math
