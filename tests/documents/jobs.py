@@ -104,7 +104,6 @@ newest = Clone.newest_run
 
 
 def data(name: str = "") -> Callable[[Clone], str]:
-    """Return what finds a public data set."""
     return lambda clone: str(public_data(name))
 
 

@@ -56,7 +56,6 @@ def named_only(command: str) -> bool:
 
 
 def options() -> set[str]:
-    """Return every option that one of our commands or benchmarks has."""
     found = {
         option
         for program in APPS

@@ -105,7 +105,6 @@ def _plain() -> dict[str, str]:
 
 
 def wait_for(said: Path, text: str, seconds: float = 120) -> None:
-    """Wait until a command in the background says something."""
     end = time.monotonic() + seconds
     while text not in said.read_text():
         if time.monotonic() > end:

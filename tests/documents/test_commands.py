@@ -88,7 +88,6 @@ def test_sequences_of_commands(own_copy: Clone, job: Job) -> None:
 
 
 def free(port: int) -> bool:
-    """Tell whether nobody listens on a port of this machine."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -26,6 +26,5 @@ def written(tree: dict[str, Any]) -> str:
 
 
 def read(name: str) -> dict[str, Any]:
-    """Return a file of vectors."""
     tree: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     return tree

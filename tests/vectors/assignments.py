@@ -44,7 +44,6 @@ def configuration(mechanism: Any = None, table: Any = None, title: Any = None, *
 
 
 def batch(first: Any = 0, agents: int = 1, used: int = 0, sha256: str = "0" * 64, **more: Any) -> dict[str, Any]:
-    """Return agents of the order."""
     return {"first": first, "agents": agents, "used": used, "sha256": sha256, **more}
 
 
@@ -88,7 +87,6 @@ def asked(
 
 
 def rules_of(case: dict[str, Any]) -> PersonalPolicy:
-    """Return the rules of an agent in a case."""
     rules = dict(case["rules"])
     for name in ("queries", "hypotheses"):
         if name in rules:
@@ -129,7 +127,6 @@ ADDRESS = "https://referee.example"
 
 
 def told(case: dict[str, Any], question: CheckedQuestion) -> dict[str, str]:
-    """Return what the person reads."""
     shown = sections(question, ADDRESS, rules_of(case), case["left"][0])
     return {title: plain(text) for title, text in shown.items()}
 
@@ -299,7 +296,6 @@ def bad_cases() -> list[dict[str, Any]]:
 
 
 def assignments_file() -> dict[str, Any]:
-    """Return the vectors of whole checks."""
     cases = [finite(case) for case in (*good_cases(), *bad_cases())]
     configurations = list({json.dumps(case["configuration"]): case["configuration"] for case in cases}.values())
     cases = [{**case, "configuration": configurations.index(case["configuration"])} for case in cases]

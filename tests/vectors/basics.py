@@ -95,7 +95,6 @@ READ_BYTES = (b"\xff", b'"\xc0\xaf"', b'"\xed\xa0\x80"', b'"\xf5\x80\x80\x80"', 
 
 
 def canonical_file() -> dict[str, Any]:
-    """Return the vectors of canonical JSON."""
     cases: list[dict[str, Any]] = []
     for text, found in READ.items():
         raw = text.encode("utf-8")
@@ -135,7 +134,6 @@ MESSAGES: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def signatures_file() -> dict[str, Any]:
-    """Return the vectors of signed messages."""
     cases: list[dict[str, Any]] = []
     for kind, message in MESSAGES:
         signed = AGENT.sign(kind, message)

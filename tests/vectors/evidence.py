@@ -35,7 +35,6 @@ RUN, DIGEST, QUESTION, NOW = "run", "d" * 64, 1, 1_800_000_000
 
 
 def report(answer: float = 1.0, question: int = QUESTION, run: str = RUN) -> Signed:
-    """Return the agent's report."""
     wire = {"report_id": "a" * 32, "run": run, "digest": DIGEST, "question": question, "assignment": "e" * 64}
     return AGENT.sign("report", {**wire, "answer": answer})
 
@@ -46,7 +45,6 @@ def receipt(about: Signed, **changes: Any) -> Signed:
 
 
 def receipts_file() -> dict[str, Any]:
-    """Return the vectors of receipts, and of what stands for a report."""
     own = report()
     cases: list[dict[str, Any]] = []
     for about, signed, problem in (
@@ -77,7 +75,6 @@ def receipts_file() -> dict[str, Any]:
 
 
 def trees_file() -> dict[str, Any]:
-    """Return the vectors of Merkle trees."""
     leaves = [bytes([number]) * 32 for number in range(21)]
     cases: list[dict[str, Any]] = []
     older: list[dict[str, Any]] = []
@@ -221,7 +218,6 @@ def checkpoint(entries: list[SignedEntry], run: str = RUN, digest: str = DIGEST)
 
 
 def proofs_file() -> dict[str, Any]:
-    """Return the vectors of proofs that a report is counted."""
     own, body = report(), pack_one(1.0, "bit")
     leaf = leaf_of(own, body)
     tree = Tree([bytes([number]) * 32 for number in range(4)] + [leaf] + [b"x" * 32])
@@ -315,7 +311,6 @@ def _changed(case: dict[str, Any], good: dict[str, Any]) -> dict[str, Any]:
 
 
 def issuer_key() -> rsa.RSAPrivateKey:
-    """Return the issuer's private key."""
     d = pow(65537, -1, (P - 1) * (Q - 1))
     public = rsa.RSAPublicNumbers(65537, P * Q)
     exponents = rsa.rsa_crt_dmp1(d, P), rsa.rsa_crt_dmq1(d, Q), rsa.rsa_crt_iqmp(P, Q)
@@ -323,7 +318,6 @@ def issuer_key() -> rsa.RSAPrivateKey:
 
 
 def credentials_file() -> dict[str, Any]:
-    """Return the vectors of credentials."""
     private = issuer_key()
     key = IssuerKey.of(private.public_key(), OTHER.public)
     nonce, salt, inverse = b"n" * 32, b"s" * 48, int.from_bytes(b"i" * 255, "big")

@@ -145,7 +145,6 @@ BAD_QUERIES: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def parsed(wire: dict[str, Any]) -> Query:
-    """Return a query as an agent reads it."""
     query = QUERIES.parse(wire)
     query.check_types(wire)
     return query
@@ -160,7 +159,6 @@ def values_of(query: Query, record: Records, slots: Indices) -> list[Any]:
 
 
 def queries_file() -> dict[str, Any]:
-    """Return the vectors of queries."""
     slots, cases, people = np.array(SLOTS, dtype=np.int64), [], {}
     for wire in wide_queries():
         query = parsed(wire)
@@ -203,7 +201,6 @@ EPSILONS = (1e-6, 0.1, 1.0, math.log(2.0), 3.0, 11.0, 36.0, 700.0)
 
 
 def mechanisms_file() -> dict[str, Any]:
-    """Return the vectors of mechanisms."""
     wires: list[dict[str, Any]] = [
         {"name": name, "epsilon": epsilon}
         for name in ("warner", "krr", "olh", "hadamard", "laplace")

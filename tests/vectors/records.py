@@ -81,7 +81,6 @@ def encoded(table: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def records_file() -> dict[str, Any]:
-    """Return the vectors of records."""
     cases = []
     for table, person, change in ((table, person, each) for table, person, changes in CHANGES for each in changes):
         fields = {k: v for k, v in person.items() if k != change} if isinstance(change, str) else {**person, **change}

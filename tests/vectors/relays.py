@@ -30,7 +30,6 @@ def configurations(*more: bytes) -> str:
 
 
 def relays_file() -> dict[str, Any]:
-    """Return the vectors of requests through a relay."""
     own = GATEWAY.configuration
     unknown = b"\x07\x00\x10" + b"p" * 65 + b"\x00\x04\x00\x01\x00\x01"  # DHKEM(P-256)
     slow = b"\x08\x00\x20" + b"q" * 32 + b"\x00\x04\x00\x03\x00\x03"  # HKDF-SHA512, ChaCha20-Poly1305

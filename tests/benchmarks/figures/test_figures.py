@@ -127,7 +127,6 @@ def repeat(point: str, seed: int) -> Measured:
 
 
 def draw(results: Results, path: Path) -> None:
-    """Draw two panels."""
     with panels(path, ("Loss", "Along the run")) as (left, right):
         boxes(left, [[m["loss"] for m in group] for group in results.values()], list(results), "black")
         for point, group in results.items():
@@ -140,7 +139,6 @@ def repeat_other(point: str, seed: int, procedure: str) -> Measured:
 
 
 def toy_curve(measured: Measured) -> Curve:
-    """Return the three rounds."""
     return [1, 2, 3], measured["curve"]
 
 

@@ -64,7 +64,6 @@ class Scene:
         return [json.loads(line) for line in found.stdout.splitlines()]
 
     def asking(self) -> Future[RunOutput]:
-        """Let the run begin."""
         pool = ThreadPoolExecutor(1)
         return pool.submit(self._remote.run, self.chosen, 1, "run", lambda *_: None)
 

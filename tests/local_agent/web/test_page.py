@@ -33,7 +33,6 @@ def run(*words: object) -> tuple[int, str]:
 
 
 def written(folder: Path, *more: str, referee: str = REFEREE) -> Path:
-    """Write a page; return its folder."""
     status, output = page_of(folder, referee, *more)
     assert status == 0, output
     return folder / "page"

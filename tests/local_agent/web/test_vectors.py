@@ -1,4 +1,4 @@
-"""The agent in JavaScript comes to what every vector says, and is packed as a library that needs no other."""
+"""The agent in JavaScript: every vector and question means the same there, and it is a library that needs no other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.web_agent import messages
+from benchmarks.web_agent.compare import compared
 from local_agent.page import plain_module
+from tests.local_agent.web.node import in_node
 from tests.vectors import FOLDER
 
 ROOT = Path(__file__).parents[3]
@@ -68,3 +71,36 @@ def test_the_types_of_the_modules_hold() -> None:
     for what in (["-p", str(WEB), *types], [*strict, *libraries, *types, usage]):
         found = subprocess.run([str(TSC), *what], cwd=ROOT, capture_output=True, text=True, timeout=120)
         assert found.returncode == 0, found.stdout
+
+
+@NODE
+def test_a_referees_reasons_are_shown_in_visible_characters() -> None:
+    script = """
+        import { RefereeClient } from "WEB/client.js";
+        const body = JSON.stringify({ type: "urn:tandem:problem:refused", detail: "full\\u001b[2J\\u202e\\nAnswer?" });
+        const fetch = async () => new Response(body, { status: 403 });
+        const client = new RefereeClient("https://referee.example", { fetch });
+        console.log(JSON.stringify(await client.configuration("run").catch(({ detail }) => detail)));
+    """
+    assert in_node(script) == "full\\x1b[2J\\u202e\\x0aAnswer?"
+
+
+@NODE
+def test_json_with_very_long_strings_is_read() -> None:
+    script = """
+        import { decode, utf8 } from "WEB/messages.js";
+        const texts = ["x".repeat(15 << 20), '"'.repeat(7 << 20), "\\\\".repeat(7 << 20)];
+        const same = (text) => decode(utf8(JSON.stringify({ "a\\\\": text })))["a\\\\"] === text;
+        console.log(JSON.stringify(texts.map(same)));
+    """
+    assert in_node(script) == [True, True, True]
+
+
+@NODE
+def test_generated_questions_have_one_meaning() -> None:
+    assert compared(2000, seed=1) == (2000, [])
+
+
+@NODE
+def test_damaged_messages_are_refused_alike() -> None:
+    assert compared(1500, 1, "messages.js", messages.cases) == (1500, [])

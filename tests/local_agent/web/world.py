@@ -59,12 +59,10 @@ class World:
         assert status == 0, output
 
     def start(self) -> None:
-        """Let a run begin."""
         pool = ThreadPoolExecutor(1)
         self.running = pool.submit(self.remote.run, self.chosen, 1, "run", lambda text, numbers: None)
 
     def cancel(self) -> None:
-        """End the run before its time."""
         self.remote.ask_to_cancel("run")
         wait([self.running], 120)
 

@@ -52,7 +52,6 @@ class Browser:
         return found.text
 
     def post(self, path: str, fields: dict[str, str] | None = None, **parts: Any) -> httpx.Response:
-        """Send a form of our own pages."""
         sent = {"token": RULES.form_token, **(fields or {})}
         return self.ask("POST", path, data=sent, headers={"Origin": HERE}, **parts)
 
