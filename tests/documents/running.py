@@ -17,8 +17,8 @@ import pytest
 
 from tests.documents.reading import ROOT, tokens
 
-_LEFT_BEHIND = (".git", ".venv", "build", "*-state", "*.egg-info", ".coverage*")
-_LEFT_BEHIND += (".mypy_cache", ".ruff_cache", ".hypothesis")
+_CACHES = (".mypy_cache", ".ruff_cache", ".hypothesis", ".coverage*")
+_LEFT_BEHIND = (".git", ".venv", "build", "*-state", "*.egg-info", *_CACHES)
 
 
 @dataclass(frozen=True)

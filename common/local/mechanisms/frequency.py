@@ -310,7 +310,7 @@ def parity(word: np.uint64) -> np.uint64:
 
 def inner_products(items: Words, rows: Words) -> Words:
     """Return <r, v> over F_2 of each item's number v and row r, shape (n,), uint64 in {0, 1}."""
-    return np.bitwise_count(items & rows).astype(np.uint64) & _ONE
+    return np.asarray(np.bitwise_count(items & rows) & np.uint8(1), dtype=np.uint64)
 
 
 @njit
