@@ -42,3 +42,12 @@ def person(browser, world) -> Callable[..., Person]:
         return Person(browser.new_context(**{**PHONE, **options}), world.link, script=script)
 
     return made
+
+
+@pytest.fixture
+def me(world, person) -> Person:
+    """A person who reads the question of a run."""
+    found = person()
+    world.start()
+    found.be_asked()
+    return found

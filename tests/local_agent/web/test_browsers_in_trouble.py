@@ -62,12 +62,9 @@ def test_a_store_that_the_browser_closes_is_opened_again(world, person):
 
 
 @CHROMIUM
-def test_after_everything_is_deleted_nothing_leaves(world, person):
-    me = person()
+def test_after_everything_is_deleted_nothing_leaves(world, me):
     me.page.on("dialog", lambda dialog: dialog.accept())
     me.page.route("**/v1/reports/**", lambda route: route.abort())
-    world.start()
-    me.be_asked()
     with me.page.expect_request("**/v1/reports/**"):
         me.press("Answer")
     me.wait("Your answer is stored on this device, and on its way")
@@ -119,14 +116,11 @@ def test_a_referee_that_cannot_store_at_present_is_asked_again(world, person):
 
 
 @CHROMIUM
-def test_what_stands_before_the_referee_is_not_said_to_have_cost_nothing(world, person):
+def test_what_stands_before_the_referee_is_not_said_to_have_cost_nothing(world, me):
     """As a proxy that answers in words of its own: the answer is stored, and may have been read."""
-    me = person()
     headers = {"access-control-allow-origin": world.page}
     for resource in ("reports/**", "proofs"):
         me.page.route(f"**/v1/{resource}", lambda route: route.fulfill(status=404, headers=headers, body="<html>"))
-    world.start()
-    me.be_asked()
     me.press("Answer")
     me.page.wait_for_selector("text=Your answer is stored on this device, and sent again")
     assert "nothing is spent" not in me.stage
@@ -151,10 +145,7 @@ def test_a_store_that_is_full_lets_nothing_leave(world, person):
 
 
 @CHROMIUM
-def test_another_question_than_the_one_that_was_read_is_said_to_be_one(world, person):
-    me = person()
-    world.start()
-    me.be_asked()
+def test_another_question_than_the_one_that_was_read_is_said_to_be_one(world, me):
 
     def exchange(route):
         found = route.fetch()

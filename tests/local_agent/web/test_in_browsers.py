@@ -86,10 +86,7 @@ def test_from_the_form_to_a_counted_answer_and_nothing_else_leaves(world, person
     assert me.wrong == []
 
 
-def test_who_does_not_agree_answers_nothing_and_spends_nothing(world, person):
-    me = person()
-    world.start()
-    me.be_asked()
+def test_who_does_not_agree_answers_nothing_and_spends_nothing(world, me):
     me.press("Do not answer")
     me.page.wait_for_selector("text=No answer left this device")
     assert world.end().result["lost"] == {"silent": 0, "declined": {"consent-withheld": 1}}
@@ -174,10 +171,7 @@ def test_a_browser_that_is_killed_between_storing_and_sending_sends_the_same_ans
         context.close()
 
 
-def test_a_reload_while_the_question_is_open_asks_again_and_one_after_the_answer_does_not(world, person):
-    me = person()
-    world.start()
-    me.be_asked()
+def test_a_reload_while_the_question_is_open_asks_again_and_one_after_the_answer_does_not(world, me):
     me.page.reload()
     me.answer()  # what was entered is not stored; the invitation is
     me.page.reload()
@@ -206,10 +200,7 @@ def test_an_answer_that_is_lost_on_its_way_is_sent_again_as_it_was_and_counted_o
     assert len({*me.reports()}) == 1
 
 
-def test_a_run_that_ends_while_the_person_reads_gets_no_answer(world, person):
-    me = person()
-    world.start()
-    me.be_asked()
+def test_a_run_that_ends_while_the_person_reads_gets_no_answer(world, me):
     world.cancel()
     me.press("Answer")
     me.page.wait_for_selector("text=the question was closed meanwhile")
@@ -221,11 +212,8 @@ def test_a_run_that_ends_while_the_person_reads_gets_no_answer(world, person):
     assert " answered. " not in me.stage
 
 
-def test_an_answer_that_comes_after_the_run_is_not_counted_and_no_other_one_leaves(world, person):
-    me = person()
+def test_an_answer_that_comes_after_the_run_is_not_counted_and_no_other_one_leaves(world, me):
     me.page.route("**/v1/reports/**", lambda route: route.abort())
-    world.start()
-    me.be_asked()
     with me.page.expect_request("**/v1/reports/**"):
         me.press("Answer")
     world.cancel()
