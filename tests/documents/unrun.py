@@ -17,7 +17,7 @@ IN_CI = ("make install", "make check", "make test COVERAGE=1", "make test-slow")
 """What ``.ci/run`` itself runs: an installation, and then the checks beside each tier of tests once."""
 
 SITE = ("make docs",)
-"""Run by ``tests/documents/test_site.py``."""
+"""Run by ``tests/documents/test_python.py``."""
 
 IN_A_BROWSER = ("make people",)
 """Run by ``tests/local_agent/web/test_in_browsers.py``, in the place of a person."""

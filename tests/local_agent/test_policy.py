@@ -16,7 +16,6 @@ import local_agent.hosted.questions as answered_module
 from common.core.arrays import Floats, Indices
 from common.core.errors import BadData, BadInput, BadMessage, CannotWrite, PeerUnavailable, PolicyRefused, Unauthorized
 from common.crypto.identity import Identity, Signed
-from common.local.hypotheses.rules import Trees
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, Query
 from common.local.records import Records
@@ -281,23 +280,6 @@ def test_a_population_of_real_people_answers_at_that_time(tmp_path, real, monkey
         bench.run()
         assert left == pytest.approx(least if real else [0.01] * len(left))
         assert len(left) > 1
-
-
-def test_a_record_goes_as_deep_as_the_tree_whichever_way_it_takes() -> None:
-    """One split at the top, and a long arm behind it: an earlier loop ended at the leaf, hundreds of steps sooner."""
-    arm = 50
-    feature = [0, -1, *[0, -1] * arm, -1]
-    left = [1, -1, *[node for k in range(arm) for node in (3 + 2 * k, -1)], -1]
-    right = [2, -1, *[node for k in range(arm) for node in (4 + 2 * k, -1)], -1]
-    threshold = [0.5, -1.0, *[x for k in range(arm) for x in (0.5 + k, float(k))], 99.0]
-    tree = Trees(roots=(0,), feature=tuple(feature), threshold=tuple(threshold), left=tuple(left), right=tuple(right))
-    _roots, depths, features, _, lefts, rights = tree._arrays
-    assert depths.tolist() == [arm + 1]
-    leaves = np.flatnonzero(np.array(feature) == -1)
-    assert lefts[leaves].tolist() == rights[leaves].tolist() == leaves.tolist()
-    assert features.min() == 0
-    scores = tree.scores(np.array([[0.0], [1.0], [2.5], [1000.0]]))
-    assert scores.tolist() == [-1.0, 1.0, 2.0, 99.0]
 
 
 def test_a_host_whose_disk_is_full_answers_once_there_is_room(bench, monkeypatch):

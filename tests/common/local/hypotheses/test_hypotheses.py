@@ -17,7 +17,7 @@ from common.core.errors import BadMessage, BadScenario
 from common.local import losses
 from common.local.hypotheses.composed import Relabelled, Task, column_classes
 from common.local.hypotheses.hypothesis import HYPOTHESES, Linear, Regressor, parse_hypothesis
-from common.local.hypotheses.rules import MAX_DEPTH
+from common.local.hypotheses.rules import MAX_DEPTH, Trees
 from common.local.losses import evaluate
 from common.local.records import Records
 from common.numerics.kernels import interpreted
@@ -245,6 +245,23 @@ def test_what_a_party_accepts_by_choice_only_does_not_come_in_through_another(in
 
 def test_a_tree_may_be_as_deep_as_that():
     parse_hypothesis(chain(MAX_DEPTH))
+
+
+def test_a_record_goes_as_deep_as_the_tree_whichever_way_it_takes() -> None:
+    """One split at the top, and a long arm behind it: an earlier loop ended at the leaf, hundreds of steps sooner."""
+    arm = 50
+    feature = [0, -1, *[0, -1] * arm, -1]
+    left = [1, -1, *[node for k in range(arm) for node in (3 + 2 * k, -1)], -1]
+    right = [2, -1, *[node for k in range(arm) for node in (4 + 2 * k, -1)], -1]
+    threshold = [0.5, -1.0, *[x for k in range(arm) for x in (0.5 + k, float(k))], 99.0]
+    tree = Trees(roots=(0,), feature=tuple(feature), threshold=tuple(threshold), left=tuple(left), right=tuple(right))
+    _roots, depths, features, _, lefts, rights = tree._arrays
+    assert depths.tolist() == [arm + 1]
+    leaves = np.flatnonzero(np.array(feature) == -1)
+    assert lefts[leaves].tolist() == rights[leaves].tolist() == leaves.tolist()
+    assert features.min() == 0
+    scores = tree.scores(np.array([[0.0], [1.0], [2.5], [1000.0]]))
+    assert scores.tolist() == [-1.0, 1.0, 2.0, 99.0]
 
 
 @given(st.data())
