@@ -42,10 +42,7 @@ class Pattern(ABC):
         """Return the messages that are legal now, as "party kind"."""
         return frozenset().union(*(part.expected() for part in self.parts))
 
-    def after(self, party: Party, kind: str) -> Pattern:
-        return self.after_all((party, kind))
-
-    def after_all(self, *messages: tuple[Party, str]) -> Pattern:
+    def after(self, *messages: tuple[Party, str]) -> Pattern:
         sent = tuple(sorted(messages))
         rest = self._derive(sent)
         if rest is NOTHING:
@@ -162,6 +159,9 @@ class Many(Pattern):
         return f"({self.body})*"
 
 
+many = Many
+
+
 def _in_words(sent: Sent) -> str:
     return " at once with ".join(f"{kind!r} to the {party}" for party, kind in sent)
 
@@ -189,11 +189,6 @@ def sequence(*parts: Pattern) -> Pattern:
 def maybe(body: Pattern) -> Pattern:
     """Return the pattern of the body, once or not at all."""
     return body | END
-
-
-def many(body: Pattern) -> Pattern:
-    """Return the pattern of the body, any number of times, possibly none."""
-    return Many(body)
 
 
 def some(body: Pattern) -> Pattern:

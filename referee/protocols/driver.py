@@ -47,7 +47,7 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
             reply = None
             continue
         steps = step.steps if isinstance(step, Together) else (step,)
-        pattern = pattern.after_all(*map(_message, steps))
+        pattern = pattern.after(*map(_message, steps))
         steps = tuple(_grouped(number + place, single, first) for place, single in enumerate(steps))
         replies = [exchange(number + place, single) for place, single in enumerate(steps)]
         replies = [_read(single, replied) for single, replied in zip(steps, replies, strict=True)]

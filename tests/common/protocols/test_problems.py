@@ -348,7 +348,7 @@ def test_numbers_out_of_range_and_settings_that_no_plan_gives_are_named(name):
             small(name, "curator.learner=null")
 
 
-STR = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
+STR: Pattern = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
 LEARN, LOSS, REWEIGH = ("curator", "learn"), ("agents", "loss"), ("curator", "reweigh")
 
 MESSAGES = {"l": LEARN, "a": LOSS, "r": REWEIGH, "x": ("agents", "reweigh"), "y": ("curator", "loss")}
@@ -361,27 +361,27 @@ MESSAGES = {"l": LEARN, "a": LOSS, "r": REWEIGH, "x": ("agents", "reweigh"), "y"
 def test_subsample_test_reweigh_allows_exactly_these_messages(said, legal, may_end):
     state = STR
     for letter in said:
-        state = state.after(*MESSAGES[letter])
+        state = state.after(MESSAGES[letter])
     assert state.may_end is may_end
     before = str(state), state.expected()
     for letter, message in MESSAGES.items():
         if letter in legal:
-            state.after(*message)
+            state.after(message)
             continue
         with pytest.raises(PatternViolation, match="is not legal here; legal: '"):
-            state.after(*message)
+            state.after(message)
         assert (str(state), state.expected()) == before
 
 
 def test_an_end_too_early_says_what_is_missing_and_nothing_is_legal_after_it():
     with pytest.raises(PatternViolation, match="the protocol has ended"):
-        curator("a").after("curator", "a").after("curator", "a")
+        curator("a").after(("curator", "a")).after(("curator", "a"))
     assert (str(NOTHING), str(END)) == ("nothing", "end")
     assert not NOTHING.may_end
     assert NOTHING.expected() == END.expected() == frozenset()
     with pytest.raises(PatternViolation, match="may not end here; expected: 'loss' to the agents"):
-        STR.after(*LEARN).end()
-    STR.after(*LEARN).after(*LOSS).end()
+        STR.after(LEARN).end()
+    STR.after(LEARN).after(LOSS).end()
     letter = curator("a")
     assert NOTHING + letter is letter + NOTHING is NOTHING
     assert END + letter is letter + END is letter
@@ -411,7 +411,7 @@ def test_patterns_accept_what_the_same_regular_expression_accepts(expression, wo
     try:
         state = pattern
         for letter in word:
-            state = state.after(*LETTERS[letter])
+            state = state.after(LETTERS[letter])
         accepted = state.may_end
     except PatternViolation:
         accepted = False
@@ -425,17 +425,17 @@ def test_expected_names_exactly_the_legal_messages(expression, word):
     for letter in word:
         party, kind = LETTERS[letter]
         if f"{kind!r} to the {party}" in state.expected():
-            state = state.after(party, kind)
+            state = state.after((party, kind))
         else:
             with pytest.raises(PatternViolation):
-                state.after(party, kind)
+                state.after((party, kind))
 
 
 def test_a_long_run_keeps_the_pattern_small():
     state = STR
     for _ in range(200):
         for message in (LEARN, LOSS, LOSS, REWEIGH):
-            state = state.after(*message)
+            state = state.after(message)
     assert len(str(state)) < 300
 
 

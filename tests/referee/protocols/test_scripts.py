@@ -74,9 +74,9 @@ def test_the_pattern_admits_one_question_to_learn_from_which_depends_on_no_answe
         first.append(world.log[0][1])
     assert first[0] == first[1] == first[2]
     pattern = PROTOCOLS[NAME].pattern
-    for after, message in ((pattern.after("agents", "moment"), ("agents", "moment")), (pattern, ("agents", "loss"))):
+    for after, message in ((pattern.after(("agents", "moment")), ("agents", "moment")), (pattern, ("agents", "loss"))):
         with pytest.raises(PatternViolation):
-            after.after(*message)
+            after.after(message)
 
 
 def test_averages_are_unbiased_and_have_the_stated_variance():
