@@ -429,22 +429,9 @@ def usual_delta(n: int) -> float:
 
 def advised(start: Start) -> Advice:
     """Return what :func:`advise` says for the tables of a start."""
-    n, epsilon, delta, dimension = start.n, start.epsilon, start.delta, start.dimension
-    mechanism, classes = Warner(epsilon=start.agent_epsilon), len(start.classes)
-    found = advise(
-        Sizes(
-            n,
-            start.agents,
-            dimension,
-            epsilon,
-            delta,
-            mechanism,
-            BETA,
-            classes=classes,
-            costs=start.costs,
-            response=start.response is not None,
-        )
-    )
+    mechanism, predicts_number = Warner(epsilon=start.agent_epsilon), start.response is not None
+    sizes = Sizes(start.n, start.agents, start.dimension, start.epsilon, start.delta, mechanism, BETA)
+    found = advise(replace(sizes, classes=len(start.classes), costs=start.costs, response=predicts_number))
     if start.response is None:
         return found
     return found.model_copy(update={"sentences": (_of_response(found),), "probabilities": None})

@@ -293,17 +293,13 @@ def check_result(
     )
     del found["seconds"]
     for name in sorted(found.keys() | published.keys()):
-        same = _exactly if name in _HYPOTHESES else canonical.alike
+        same = canonical.same if name in _HYPOTHESES else canonical.alike
         if name not in found or not same(published.get(name), found[name]):
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
     return rounds
 
 
 _HYPOTHESES = ("answer", "calibrated")  # compared to the last digit; everything else is about them
-
-
-def _exactly(one: Any, other: Any) -> bool:
-    return canonical.encode(one) == canonical.encode(other)
 
 
 SHARES = (0.01, 0.05, 0.1)  # the shares of liars for which an audit says what they could have moved
@@ -349,7 +345,7 @@ def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any
     place.words = "result.json"
     stored = read_result(folder)
     for name, value in published.items():
-        if canonical.encode(stored.get(name)) != canonical.encode(value):
+        if not canonical.same(stored.get(name), value):
             raise AuditFailed(f"result.json: {name} differs from the signed transcript")
 
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from common.core import canonical
 from common.core.errors import AuditFailed
@@ -53,17 +53,6 @@ CLAIM = {"epsilon": Range(0.0, 1e9), "delta": _FAILURE, "distance": Range(0.0, 1
 _GRID = frozenset({"width", "tilt", "points"})
 
 
-class _Read(NamedTuple):
-    """A certificate whose values are all in range."""
-
-    rows: list[Row]
-    accountant: str
-    numbers: dict[str, float]
-    distance: float
-    epsilon: float
-    delta: float
-
-
 def recheck(certificate: dict[str, Any], events: list[dict[str, Any]], epsilon: float, delta: float) -> float:
     """Check that a certificate is about exactly these events, and that it correctly claims at most (epsilon, delta).
 
@@ -72,20 +61,20 @@ def recheck(certificate: dict[str, Any], events: list[dict[str, Any]], epsilon: 
     stated = _events(certificate)
     if stated != Counter(canonical.encode(event) for event in events):
         raise AuditFailed("the privacy certificate is about other events than those on record")
-    read = _read(certificate)
-    if not (read.epsilon <= epsilon and read.delta <= delta):
-        shown = f"({read.epsilon:g}, {read.delta:g}), not ({epsilon:g}, {delta:g})"
+    rows, numbers = _read(certificate)
+    claimed = {part: allowed.read(part, certificate[part]) for part, allowed in CLAIM.items()}
+    if not (claimed["epsilon"] <= epsilon and claimed["delta"] <= delta):
+        shown = f"({claimed['epsilon']:g}, {claimed['delta']:g}), not ({epsilon:g}, {delta:g})"
         raise AuditFailed(f"the privacy certificate shows {shown}")
-    paid = _noise(read)
-    left = read.delta - paid
+    epsilon, delta = claimed["epsilon"], claimed["delta"]
+    paid = _noise(rows, claimed["distance"], epsilon)
+    left = delta - paid
     if left < 0.0:
-        raise AuditFailed(
-            f"the privacy certificate's noise costs {paid:g}, which leaves nothing of delta = {read.delta:g}"
-        )
-    found = _recomputed(canonical.encode([read.accountant, read.rows, read.epsilon, left, read.numbers]))
+        raise AuditFailed(f"the privacy certificate's noise costs {paid:g}, which leaves nothing of delta = {delta:g}")
+    found = _recomputed(canonical.encode([certificate["accountant"], rows, epsilon, left, numbers]))
     if not 0.0 <= found <= left * (1.0 + TOLERANCE) + 1e-300:
         raise AuditFailed(
-            f"the privacy certificate claims delta = {read.delta:g} at epsilon = {read.epsilon:g}, of which {paid:g} "
+            f"the privacy certificate claims delta = {delta:g} at epsilon = {epsilon:g}, of which {paid:g} "
             f"is for the noise's distance from its exact law; recomputed it is {found:g} without that"
         )
     return paid + found
@@ -129,7 +118,8 @@ def _event(event: Any) -> dict[str, Any]:
     return found
 
 
-def _read(certificate: dict[str, Any]) -> _Read:
+def _read(certificate: dict[str, Any]) -> tuple[list[Row], dict[str, float]]:
+    """Return the events with their counts, and the accountant's numbers, all in range; none where nothing was spent."""
     if certificate["kind"] != "privacy-certificate":
         raise AuditFailed("this is no privacy certificate")
     if certificate["neighbours"] != NEIGHBOURS:
@@ -137,7 +127,6 @@ def _read(certificate: dict[str, Any]) -> _Read:
     name = certificate["accountant"]
     if not isinstance(name, str) or name not in METHODS:
         raise AuditFailed(f"no way is known to recheck a certificate of this accountant; known: {', '.join(METHODS)}")
-    claim = {part: allowed.read(part, certificate[part]) for part, allowed in CLAIM.items()}
     rows: list[Row] = [
         (entry["event"], int(entry["count"]) * int(entry["event"].get("count", 1)))
         for entry in certificate["events"]
@@ -150,13 +139,13 @@ def _read(certificate: dict[str, Any]) -> _Read:
     numbers = certificate["numbers"]
     if not isinstance(numbers, dict):
         raise AuditFailed("the privacy certificate's numbers are none")
-    if rows:
-        wanted = set(method.numbers) - (method.optional - set(numbers))
-        numbers = {
-            part: method.numbers[part].read(f"grid's {part}" if part in _GRID else part, value)
-            for part, value in _fields(numbers, "numbers", wanted).items()
-        }
-    return _Read(rows, name, numbers if rows else {}, claim["distance"], claim["epsilon"], claim["delta"])
+    if not rows:
+        return [], {}
+    wanted = set(method.numbers) - (method.optional - set(numbers))
+    return rows, {
+        part: method.numbers[part].read(f"grid's {part}" if part in _GRID else part, value)
+        for part, value in _fields(numbers, "numbers", wanted).items()
+    }
 
 
 def _fields(value: Any, what: str, wanted: set[str]) -> Mapping[str, Any]:
@@ -167,19 +156,19 @@ def _fields(value: Any, what: str, wanted: set[str]) -> Mapping[str, Any]:
     return value
 
 
-def _noise(read: _Read) -> float:
+def _noise(rows: list[Row], distance: float, epsilon: float) -> float:
     """Return the part of delta for noise at ``distance`` from its law: (1 + e^eps) times that (docs/privacy.md).
 
     It refuses a distance below that of all numbers together: 2^30 in each noisy step, 2^50 in each Gaussian release, in
     each of the ``most`` runs of a choice. All other noise is exact.
     """
     drawn = 0
-    for event, count in read.rows:
+    for event, count in rows:
         each = {"subsampled-steps": 1 << 30, "gaussian": 1 << 50, "selected": 1 << 50}.get(event["kind"], 0)
         drawn += count * each * int(event["law"]["most"] if event["kind"] == "selected" else 1)
-    if not Fraction(read.distance) >= drawn * NUMBER:
+    if not Fraction(distance) >= drawn * NUMBER:
         raise AuditFailed(
-            f"the privacy certificate counts noise within {read.distance:g} of its exact law; its events draw "
+            f"the privacy certificate counts noise within {distance:g} of its exact law; its events draw "
             f"{drawn:,} numbers, which may be {float(drawn * NUMBER):g} from it"
         )
-    return read.distance * (1.0 + math.exp(min(read.epsilon, 700.0)))
+    return distance * (1.0 + math.exp(min(epsilon, 700.0)))

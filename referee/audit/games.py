@@ -252,7 +252,6 @@ class _Game:
             following = math.ceil(MORE * following)
 
     def _finished(self, state: _State) -> float:
-        """Return the bound at epsilon if leaders make all further steps."""
         while state.done < self._steps:
             best, rest = self._looked(state.excess)
             blown = math.exp(min(300.0, (self._steps - state.done) * self._most - self._tilt * self._epsilon))

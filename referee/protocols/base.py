@@ -20,7 +20,7 @@ from common.core.values import Value
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import UNIT, Costs
 from common.local.mechanisms.frequency import FrequencyOracle
-from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.local.queries.query import AskAgents
 from common.operations.target_bound import TargetBound
 from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Together, as_bits, pattern_of
@@ -263,25 +263,19 @@ PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", __name__)
 
 
 @dataclass(frozen=True)
-class ProblemPlan(Generic[P]):
+class ProblemPlan(PlanInputs, Generic[P]):
     """The numbers of a resolved scenario that the script of its problem uses.
 
-    The curator has n people, and epsilon ``share`` for each of its releases; ``count`` agents randomize by
-    ``mechanism``; the plan of both sides follows from ``hybrid``.
+    The curator has epsilon ``share`` for each of its releases.
     """
 
-    problem: P
-    alpha: float
-    beta: float
     n: int
-    share: float
     count: int
-    mechanism: LocalRandomizer
-    hybrid: PlanInputs
+    problem: P
+    share: float
 
     @property
     def bits(self) -> BitMechanism:
-        """The mechanism, if agents answer with a bit; else :class:`BadScenario`."""
         return as_bits(self.mechanism)
 
     def oracle(self, known: str) -> FrequencyOracle:
@@ -319,16 +313,7 @@ class ProblemProtocol(Protocol, Generic[P]):
         if not isinstance(scenario.problem, self.kind):
             raise BadScenario(f"{self.problem} needs its problem")
         problem: Any = scenario.problem
-        return ProblemPlan(
-            problem=problem,
-            alpha=scenario.alpha,
-            beta=scenario.beta,
-            n=scenario.curator.n,
-            share=scenario.curator.share,
-            count=scenario.agents.count,
-            mechanism=scenario.agents.mechanism,
-            hybrid=scenario.plan_inputs,
-        )
+        return ProblemPlan(**vars(scenario.plan_inputs), problem=problem, share=scenario.curator.share)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         return self.both_sides(self.plan(scenario), public)

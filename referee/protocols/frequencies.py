@@ -97,9 +97,8 @@ def _decided_alone(
 
 
 def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
-    """Return the evidence from as many simulated agents as the hybrid asks, drawn from D_1."""
     problem, mechanism = plan.problem, plan.bits
-    count = int(problem.plan(plan.hybrid, False)["agents"].rule or 0)
+    count = int(problem.plan(plan, False)["agents"].rule or 0)
     bits = coins.derive("people").bernoullis(problem.chances[1], count)
     answered = mechanism.randomize(bits, coins.derive("noise"))
     return problem.evidence_of_answers(int(answered.sum(dtype="int64")), count, mechanism.truth)

@@ -79,30 +79,26 @@ def logged(entries: Sequence[SignedEntry], notes: Sequence[str]) -> Iterator[str
 def in_words(entry: SignedEntry) -> str:
     """Return in a few words what an entry of a transcript holds; the entry may come from an untrusted party."""
     try:
-        return _entry_text(entry)
+        body = entry.body
+        if entry.kind == "configuration":
+            who = body.get("participants", {})
+            return f"{who.get('agents')} agents of {who.get('count')} participants are enrolled"
+        if entry.kind == "terms":
+            terms = body.get("terms", {}).get("message", {})
+            return f"the curator of {terms.get('n')} people agrees"
+        if entry.kind == "beacon":
+            return f"{len(body.get('words', {}).get('witnessed', []))} witnesses take part in the order of agents"
+        if entry.kind == "operation":
+            message = body.get("request", {}).get("message", {})
+            return f"{message.get('operation_id')}: {message.get('operation', {}).get('kind')}"
+        if entry.kind == "question":
+            asked = sum(int(stop) - int(start) for _, start, stop in body.get("parts", []))
+            return f"{body.get('question')}: {body.get('query', {}).get('kind')}, {asked:,} agents are asked"
+        if entry.kind == "answers":
+            return f"{body.get('question')}: {body.get('answered'):,} of {body.get('asked'):,} agents answered"
+        if entry.kind == "result":
+            result = body.get("result", {})
+            return f"{result.get('status')}: {result.get('reason')}"
+        return ""
     except (ValueError, TypeError, AttributeError):
         return "cannot be read"
-
-
-def _entry_text(entry: SignedEntry) -> str:
-    body = entry.body
-    if entry.kind == "configuration":
-        who = body.get("participants", {})
-        return f"{who.get('agents')} agents of {who.get('count')} participants are enrolled"
-    if entry.kind == "terms":
-        terms = body.get("terms", {}).get("message", {})
-        return f"the curator of {terms.get('n')} people agrees"
-    if entry.kind == "beacon":
-        return f"{len(body.get('words', {}).get('witnessed', []))} witnesses take part in the order of agents"
-    if entry.kind == "operation":
-        message = body.get("request", {}).get("message", {})
-        return f"{message.get('operation_id')}: {message.get('operation', {}).get('kind')}"
-    if entry.kind == "question":
-        asked = sum(int(stop) - int(start) for _, start, stop in body.get("parts", []))
-        return f"{body.get('question')}: {body.get('query', {}).get('kind')}, {asked:,} agents are asked"
-    if entry.kind == "answers":
-        return f"{body.get('question')}: {body.get('answered'):,} of {body.get('asked'):,} agents answered"
-    if entry.kind == "result":
-        result = body.get("result", {})
-        return f"{result.get('status')}: {result.get('reason')}"
-    return ""
