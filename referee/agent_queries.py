@@ -53,7 +53,6 @@ class AgentQueries(Tables):
             return _invitations(connection, hashes)
 
     def count_invitations(self) -> tuple[int, int]:
-        """Return how many invitation codes there are, and how many of them are used."""
         with self._engine.connect() as connection:
             row = connection.execute(select(func.count(), func.count(INVITATIONS.c.key)).select_from(INVITATIONS)).one()
         return int(row[0]), int(row[1])

@@ -209,7 +209,6 @@ def serve_command(
 
 
 def _tokens() -> dict[str, str]:
-    """Return the tokens of the environment by what they admit to; errors are those of :func:`_token`."""
     from common.net.tokens import metrics_token
 
     needed = [purpose for purpose in PURPOSES if purpose != "individual" or os.environ.get("TANDEM_INDIVIDUAL_TOKEN")]

@@ -84,7 +84,6 @@ def plan(scenario: Scenario, bounds: Bounds | None = None) -> Plan:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Refuse a scenario if one of its numbers has no value."""
     try:
         yield
     except (BadInput, BudgetExceeded) as error:

@@ -182,5 +182,4 @@ class AgentsSection(Value):
 
     @property
     def bit_mechanism(self) -> BitMechanism:
-        """The mechanism, for protocols whose agents answer with a bit; BadScenario if it is another one."""
         return as_bits(self.mechanism)

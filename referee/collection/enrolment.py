@@ -260,7 +260,6 @@ class Registrar:
         return None
 
     def policies(self) -> list[tuple[messages.AgentPolicy, int]]:
-        """Return the policies of enrolled agents, each with the number of agents that stated it."""
         return [(messages.AgentPolicy.parse(json.loads(text)), agents) for text, agents in self._store.policies()]
 
     def vouched(self, agents: int) -> dict[str, Any] | None:
@@ -399,7 +398,6 @@ def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Po
 
 
 def _why_not(kind: str, scenario: ResolvedScenario, policy: AgentPolicy) -> str | None:
-    """Return why an agent's own policy refuses questions of a kind; None if it accepts them."""
     left = math.inf if policy.epsilon is None else policy.epsilon, policy.delta or 0.0
     epsilon, delta = scenario.agents.mechanism.affordable(left).guarantee
     if policy.epsilon is not None and (epsilon > policy.epsilon or delta > (policy.delta or 0.0)):

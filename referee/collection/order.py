@@ -253,7 +253,6 @@ class MassBatch:
         return range(int(self._begins[place]), int(self._begins[place + 1]))
 
     def asks(self, places: Indices) -> AnyArray:
-        """Return for each of some places in the roster whether an agent is asked there."""
         return self._begins[places + 1] > self._begins[places]
 
     def position(self, slot: int) -> int:

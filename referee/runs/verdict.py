@@ -243,7 +243,6 @@ def _of_pairs(pairs: Sequence[Mapping[str, Any]], among: str) -> tuple[Answer, A
 
 
 def _shown(differences: Sequence[Mapping[str, float]]) -> Answer:
-    """Return whether the differences show a model to be better than all of the others."""
     if any(found["low"] > 0.0 for found in differences):
         return "no"
     return "yes" if all(found["high"] < 0.0 for found in differences) else "cannot be told"
@@ -265,7 +264,6 @@ def _half(scenario: Scenario, it: str, result: Mapping[str, Any]) -> str:
 
 
 def _of_constants(scenario: Scenario, it: str, result: Mapping[str, Any]) -> tuple[Answer, str]:
-    """Return what a model's loss alone shows about constants."""
     if is_constant(result["answer"]):
         return "no", "The answer is a constant: it says the same of everybody."
     if half := _half(scenario, it, result):
@@ -397,7 +395,6 @@ _OTHER = "saying something else to everybody"
 
 
 def _beside_constant(names: LabelNames, result: Mapping[str, Any], it: str, answer: Answer, than: str) -> list[str]:
-    """Return how the answer of a run compares with the best constant other than its rival, as sentences."""
     found = result.get("constant")
     if not found:
         return [f"Nothing was asked about {than}, so whether {_low(it)} is better than that cannot be told."]

@@ -129,7 +129,6 @@ class Referee:
         _or_raise(self.collection.decline([signed])[0])
 
     def accept(self, sent: Sequence[Sent | TandemError]) -> list[bytes | TandemError]:
-        """Take reports; return for each the signed receipt in JSON, or why it is not acceptable or no report."""
         return self.take(claims(sent))
 
     def take(self, claimed: Sequence[Claim | TandemError]) -> list[bytes | TandemError]:
@@ -171,7 +170,6 @@ class Referee:
         return self.identity.sign(messages.Configuration.KIND, wire)
 
     def participants(self, run: str) -> bytes:
-        """Return the participants enrolled when a run began (:meth:`referee.collection.roster.Roster.encode`)."""
         self.store.run(run)
         first = self.store.first_entry(run)
         count = 0 if first is None else int(first.body["participants"]["count"])
@@ -180,7 +178,6 @@ class Referee:
         return self.registrar.roster.encode(count)
 
     def vouchers(self, run: str) -> Iterator[bytes]:
-        """Yield, in pieces, the vouchers of the participants that were enrolled when a run began."""
         self.store.run(run)
         first = self.store.first_entry(run)
         agents = 0 if first is None or "vouchers" not in first.body else int(first.body["participants"]["agents"])

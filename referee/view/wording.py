@@ -393,7 +393,6 @@ def _rounds_note(scenario: ResolvedScenario) -> str:
 
 
 def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
-    """Yield the true losses of the kind that agents reported; first the one that their bound is about."""
     for name, key, note in (
         ("this run's answer, tested", "tested_loss", "true loss of the kind that agents tested"),
         ("this run's answer, squared", "mean_squared_error", "true squared loss"),
