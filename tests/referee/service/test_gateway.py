@@ -42,6 +42,7 @@ from tests import relayed
 from tests.relayed import NOWHERE, InProcess, Recording, relay_before
 from tests.support import TOKEN, Bench, asking, seal, served, tiny
 from tests.tiers import for_each
+from tests.vouched import enrolment
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +93,6 @@ def direct(bench: Bench) -> Iterator[Direct]:
     found = Direct(bench.app())
     with closing(found.http):
         yield found
-
-
-def enrolment(who: Identity) -> Signed:
-    return seal(who, messages.Enrolment(agents=1))
 
 
 def poll(who: Identity) -> Signed:
