@@ -4,7 +4,7 @@ Whatever such a curator signs, it signs with the key that agreed to the run.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from referee.service.referee import CuratorClient
 from referee.view.audited import audit_lines
 from tests.common.net.test_hostile_peers import endless, hostile, silent, whole
 from tests.support import Bench, audited, leave_folder, tiny
+from tests.tiers import thinned
 
 pytestmark = pytest.mark.slow
 Change = Callable[[dict[str, Any]], object]
@@ -96,12 +97,7 @@ HYPOTHESES: dict[str, tuple[str, Change, ResolvedScenario | None]] = {
 }
 
 
-def some(names: Iterable[str], first: int) -> list[Any]:
-    """Return parameters: the first ones, and those that the thorough tests try."""
-    return [pytest.param(name, marks=pytest.mark.thorough if at >= first else ()) for at, name in enumerate(names)]
-
-
-@pytest.mark.parametrize("name", some(sorted(HYPOTHESES), 4))
+@pytest.mark.parametrize("name", thinned(HYPOTHESES, 4, rest=pytest.mark.thorough))
 def test_a_hypothesis_outside_its_class_ends_the_run_before_anybody_is_asked_about_it(tmp_path, name):
     why, change, chosen = HYPOTHESES[name]
     result, run = cheated(tmp_path, change, chosen=chosen)
@@ -153,7 +149,7 @@ OTHERS: dict[str, tuple[str, Change, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", some(sorted(OTHERS), 4))
+@pytest.mark.parametrize("name", thinned(OTHERS, 4, rest=pytest.mark.thorough))
 def test_what_answers_something_else_ends_the_run_and_costs_agents_nothing(tmp_path, name):
     why, change, kind = OTHERS[name]
     result, run = cheated(tmp_path, change, kind)
