@@ -124,7 +124,7 @@ async def _requests(target: LoadTarget, chosen: Any, individuals: int) -> dict[s
     asks = {
         "enrol": lambda agent: request("POST", "/v1/enrolments", name, agent.enrolment(), token),
         "poll": lambda agent: request("POST", "/v1/polls", name, agent.poll()),
-        "report": lambda agent: request("PUT", f"/v1/reports/{agent.report_id.decode()}", name, agent.sent),
+        "report": lambda agent: request("PUT", f"/v1/reports/{agent.report_id}", name, agent.sent),
     }
 
     def answered(agent: LightAgent, answer: Any) -> None:

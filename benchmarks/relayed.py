@@ -120,7 +120,7 @@ async def _requests(target: LoadTarget, relay: str, relay_pid: int, chosen: Any,
     plain: dict[str, Callable[[LightAgent], Plain]] = {
         "enrol": lambda agent: ("POST", "/v1/enrolments", agent.enrolment(), token),
         "poll": lambda agent: ("POST", "/v1/polls", agent.poll(), {}),
-        "report": lambda agent: ("PUT", f"/v1/reports/{agent.report_id.decode()}", agent.sent, {}),
+        "report": lambda agent: ("PUT", f"/v1/reports/{agent.report_id}", agent.sent, {}),
     }
     groups = {way: [LightAgent.fresh() for _ in range(count)] for way in WAYS}
     loads, sealings = {}, {}

@@ -152,9 +152,9 @@ class Sender:
         if asked.status_code == 204:
             return False
         report = agent.answer(asked.content)
-        said = self._say(client, "PUT", f"/v1/reports/{agent.report_id.decode()}", report)
+        said = self._say(client, "PUT", f"/v1/reports/{agent.report_id}", report)
         if said.status_code == 200:
-            self.acknowledged.append(agent.report_id.decode())
+            self.acknowledged.append(agent.report_id)
         else:
             self.refused.append(said.text)
         return True

@@ -57,7 +57,7 @@ class Signed(Value):
 
     def raw(self) -> bytes:
         """Return its JSON for sending, with the message in canonical form, which a reader need not compute again."""
-        return _raw(self.kind, self.payload, self.key, self.signature)
+        return signed_form(self.kind, self.payload, self.key, self.signature)
 
     def fingerprint(self) -> str:
         found = hashlib.sha256(b'{"key":"%s","kind":%s,"message":' % (self.key.encode(), canonical.encode(self.kind)))
@@ -106,7 +106,7 @@ class Identity:
 
     def envelope(self, kind: str, payload: bytes) -> bytes:
         """Sign a message given in canonical JSON; return the :class:`Signed` in JSON."""
-        return _raw(kind, payload, self.public, self.sign_bytes(kind, payload))
+        return signed_form(kind, payload, self.public, self.sign_bytes(kind, payload))
 
     def sign_bytes(self, kind: str, payload: bytes) -> str:
         # Ed25519 is deterministic (RFC 8032), so libsodium and OpenSSL give the same signature. For short messages
@@ -116,7 +116,8 @@ class Identity:
         return bindings.crypto_sign(covered(kind, payload), self._secret)[: bindings.crypto_sign_BYTES].hex()
 
 
-def _raw(kind: str, payload: bytes, key: str, signature: str) -> bytes:
+def signed_form(kind: str, payload: bytes, key: str, signature: str) -> bytes:
+    """Return the JSON of a :class:`Signed`, given its message in canonical JSON."""
     form = b'{"kind":"%s","message":%s,"key":"%s","signature":"%s"}'
     return form % (kind.encode(), payload, key.encode(), signature.encode())
 

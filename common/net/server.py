@@ -66,10 +66,7 @@ class Server:
 
     def run(self, listener: socket.socket) -> None:
         """Serve until :meth:`stop` or, in the main thread, SIGINT or SIGTERM, which is then raised again."""
-        factory: Any = None
-        with suppress(ImportError):  # there is none for Windows
-            from uvloop import new_event_loop as factory
-        with self._stopped_by_signals(), asyncio.Runner(loop_factory=factory) as runner:
+        with self._stopped_by_signals(), asyncio.Runner(loop_factory=faster_loop()) as runner:
             runner.run(self._serve(listener))
 
     def stop(self) -> None:
@@ -123,6 +120,15 @@ class Server:
                 signal.signal(number, handler)
         if found:
             signal.raise_signal(found[0])
+
+
+def faster_loop() -> Any:
+    """Return the factory of the faster event loop; None, for Python's own, where it is not installed, as on Windows."""
+    with suppress(ImportError):
+        from uvloop import new_event_loop
+
+        return new_event_loop
+    return None
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -7,14 +7,13 @@ import hashlib
 import re
 import secrets
 import ssl
-from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 from nacl import bindings
 
 from common.core.errors import BadMessage
-from common.crypto.identity import covered
+from common.crypto.identity import covered, signed_form
 from common.net import messages
 
 _END = b"\r\n\r\n"
@@ -97,15 +96,6 @@ def request(method: str, path: str, host: str, body: bytes = b"", headers: Mappi
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def faster() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the factory of the faster event loop if it is installed; None for Python's own."""
-    if find_spec("uvloop") is None:
-        return None
-    import uvloop
-
-    return uvloop.new_event_loop
-
-
 _ASSIGNMENT = re.compile(
     rb'\{"digest":"([0-9a-f]{64})","people":"AAAAAA==","query":.*,"question":([0-9]+),"run":"([^"]+)","slots":"[^"]+"\}'
 )
@@ -120,7 +110,7 @@ class LightAgent:
     def __init__(self, seed: bytes) -> None:
         public, self._secret = bindings.crypto_sign_seed_keypair(seed)
         self.key = public.hex()
-        self.report_id = b""
+        self.report_id = ""
         self.sent = b""
 
     @classmethod
@@ -142,24 +132,12 @@ class LightAgent:
         asked = _ASSIGNMENT.fullmatch(payload)
         if asked is None:
             raise BadMessage(f"this is no question to one individual: {assignment[:200]!r}")
-        self.report_id = secrets.token_hex(16).encode()
-        body = b'{"answer":%s,"assignment":"%s","digest":"%s","question":%d,"report_id":"%s","run":"%s"}' % (
-            b"1" if self.report_id[0] & 1 else b"0",
-            hashlib.sha256(payload).hexdigest().encode(),
-            asked[1],
-            int(asked[2]),
-            self.report_id,
-            asked[3],
-        )
+        self.report_id = secrets.token_hex(16)
+        about = asked[3].decode(), asked[1].decode(), int(asked[2]), hashlib.sha256(payload).hexdigest()
+        body = messages.report_payload(self.report_id, *about, answer=float(ord(self.report_id[0]) & 1))
         self.sent = self._signed(messages.Report.KIND, body)
         return self.sent
 
     def _signed(self, kind: str, message: bytes) -> bytes:
-        what = covered(kind, message)
-        signature = bindings.crypto_sign(what, self._secret)[:64].hex()
-        return b'{"kind":"%s","message":%s,"key":"%s","signature":"%s"}' % (
-            kind.encode(),
-            message,
-            self.key.encode(),
-            signature.encode(),
-        )
+        signature = bindings.crypto_sign(covered(kind, message), self._secret)[:64].hex()
+        return signed_form(kind, message, self.key, signature)

@@ -13,7 +13,8 @@ from typing import Any, cast
 from nacl import bindings
 
 from common.core.machine import processors, python_environment, python_module
-from deploy.load.client import Connection, faster, request
+from common.net.server import faster_loop
+from deploy.load.client import Connection, request
 from referee.collection.judging import verified
 
 GROUP = 256  # signatures per group, and rows per commit
@@ -94,7 +95,7 @@ def requests_per_second() -> float:
             if server.stdout is None:
                 raise AssertionError("the server's standard output is a pipe")
             port = int(server.stdout.readline())
-            with asyncio.Runner(loop_factory=faster()) as runner:
+            with asyncio.Runner(loop_factory=faster_loop()) as runner:
                 return runner.run(_measured(port))
         finally:
             server.kill()
@@ -128,5 +129,5 @@ async def _serve() -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=faster()) as runner:
+    with asyncio.Runner(loop_factory=faster_loop()) as runner:
         runner.run(_serve())

@@ -17,10 +17,11 @@ import local_agent
 from common.core.database import database_bytes, sqlite_url
 from common.core.durable import write_durably
 from common.core.errors import BadInput, RunFailed, TandemError
+from common.net.server import faster_loop
 from common.net.tls import context_for, read_address
 from common.scenario.scenario import ResolvedScenario
 from deploy.deployment import RunOutput
-from deploy.load.client import Answer, Connection, LightAgent, faster, request
+from deploy.load.client import Answer, Connection, LightAgent, request
 from deploy.load.machine import limits
 from deploy.load.options import Options as Options
 from deploy.load.phases import AT_ONCE, Load, Measured, allow_descriptors, cpu_of, phase, poll_idly
@@ -109,7 +110,7 @@ def load_test(options: Options, watch: Watch, target: LoadTarget | None = None) 
         machine = limits(folder)
         chosen = options.scenario()
         here = target or opened.enter_context(started(chosen, folder, options.database))
-        with asyncio.Runner(loop_factory=faster()) as runner:
+        with asyncio.Runner(loop_factory=faster_loop()) as runner:
             document = runner.run(_Test(options, chosen, here, watch).run(folder / "run"))
     return {**document, "machine": machine, "options": {**options.__dict__, "database": bool(options.database)}}
 
@@ -276,7 +277,7 @@ class _Test:
 
     def _report(self, agent: LightAgent) -> bytes:
         body = agent.answer(agent.sent)
-        return request("PUT", f"/v1/reports/{agent.report_id.decode()}", self._name, body)
+        return request("PUT", f"/v1/reports/{agent.report_id}", self._name, body)
 
 
 def _ended(result: dict[str, Any]) -> RunFailed:

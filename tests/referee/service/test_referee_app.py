@@ -257,7 +257,7 @@ def test_while_the_server_is_away_everybody_is_told_to_come_again_and_nothing_is
                     return client.post("/v1/polls", content=agent.poll())
 
                 def report(place: int) -> httpx.Response:
-                    return client.put(f"/v1/reports/{agents[place].report_id.decode()}", content=bodies[place])
+                    return client.put(f"/v1/reports/{agents[place].report_id}", content=bodies[place])
 
                 bodies = [agent.answer(poll(agent).content) for agent in agents]
                 ways: list[Callable[[], httpx.Response]] = [
