@@ -84,6 +84,10 @@ def public_data(name: str = "") -> Path:
     return folder
 
 
+def quiet(what: object, more: object) -> None:
+    """Watch no progress of a run."""
+
+
 class Halted(BaseException):
     """Stops a referee where it is, as a crash does."""
 

@@ -24,6 +24,7 @@ from deploy.checking import acceptable, acceptable_of
 from deploy.deployment import Embedded
 from referee.cli import app
 from referee.protocols.base import PROTOCOLS
+from tests.support import quiet
 
 LARGEST = 20_000
 """People on a side of the runs that are tried."""
@@ -43,7 +44,7 @@ def ran(asked: Scenario, folder: Path) -> tuple[str, str]:
     seed = 1 if asked.people == "simulated" else None
     try:
         deployed = Embedded(folder / "state", Charging(folder / "ledger"))
-        result = deployed.run(resolve(asked), seed, "run", lambda text, numbers: None).result
+        result = deployed.run(resolve(asked), seed, "run", quiet).result
     except TandemError as error:
         return "not begun", error.detail
     return result["status"], result["reason"]
@@ -284,4 +285,4 @@ def test_no_density_is_asked_for_where_the_sample_is_too_small() -> None:
         n = least_people(float(kappa))
         assert kappa * n > MIN_SUPPORT >= kappa * (n - 1)
         with pytest.raises(BadInput, match=f"{n:,} would do"):
-            sampling_schedule(n - 1, float(kappa), 0.5, 1) if n > 1 else sampling_schedule(0, float(kappa), 0.5, 1)
+            sampling_schedule(n - 1, float(kappa), 0.5, 1)

@@ -29,7 +29,7 @@ from referee.audit.audit import audit
 from referee.cli import app
 from referee.protocols.base import small_ball
 from referee.view import charts, show
-from tests.support import TINY, tiny
+from tests.support import TINY, quiet, tiny
 from tests.tiers import for_each
 
 SETS = [part for override in [*TINY, "baselines=[]"] for part in ("--set", override)]
@@ -59,7 +59,7 @@ def test_a_display_that_fails_is_one_warning_and_the_run_goes_on_but_an_interrup
         if breaks == "beginning":
             broken()
         lines = {"a line": broken, "all": broken, "interrupt": interrupted}
-        yield lines.get(breaks, lambda text, numbers: None)
+        yield lines.get(breaks, quiet)
         if breaks in ("end", "all"):
             broken()
 
@@ -226,7 +226,7 @@ def leaks(line: str, secrets: set[str]) -> set[str]:
 def run(tmp_path_factory) -> tuple[list[str], set[str]]:
     state, chosen = tmp_path_factory.mktemp("state"), tiny()
     with logged() as text:
-        deployment.Embedded(state).run(chosen, 1, "run-7", lambda text, numbers: None)
+        deployment.Embedded(state).run(chosen, 1, "run-7", quiet)
     return text.getvalue().splitlines(), private(state, chosen)
 
 

@@ -29,12 +29,8 @@ from deploy.remote import Remote
 from deploy.running import carry_out
 from deploy.simulation import SimulatedAgents, conduct
 from referee.protocols.base import small_ball
-from tests.support import TINY, TOKEN, Bench, served, tiny
+from tests.support import TINY, TOKEN, Bench, quiet, served, tiny
 from tests.tiers import for_each
-
-
-def quiet(what: object, more: object) -> None:
-    """Watch nothing."""
 
 
 def test_the_same_seed_is_the_same_run_and_another_seed_another(tmp_path, undisturbed):

@@ -2,8 +2,9 @@
 
 import json
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from local_agent.person.agent import Agent
 from local_agent.person.consent import ActivityLog, Consent
 from local_agent.policy import PersonalPolicy, chosen_queries
 from referee.audit.audit import audit
-from tests.support import TOKEN, Bench, leave_folder, operated, tiny
+from tests.support import TOKEN, Bench, leave_folder, operated, quiet, tiny
 from tests.tiers import for_each
 
 PERSON = {"features": [0.1] * 8, "label": 1}
@@ -111,7 +112,7 @@ def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(t
         with ThreadPoolExecutor(PEOPLE) as pool:
             try:
                 taking = [pool.submit(take_part, i, enrolled(i)) for i in range(PEOPLE)]
-                finished = remote.run(chosen, 1, "run", lambda text, numbers: None)
+                finished = remote.run(chosen, 1, "run", quiet)
             finally:
                 over.set()  # the pool waits for all, also where the run has failed
             for one in taking:
@@ -188,13 +189,19 @@ class Flaky:
         return self.bench.referee.report(signed)
 
 
-def test_an_answer_that_did_not_arrive_is_sent_again_and_never_drawn_again(tmp_path):
-    chosen = tiny(*FEW)
-    with Bench(tmp_path / "bench", chosen, individuals=1) as bench:
+@contextmanager
+def individual(folder: Path, epsilon: float = 2.0, **ways: Any) -> Iterator[tuple[Bench, Flaky, Agent, Host]]:
+    """One individual that has enrolled at a bench, by way of a referee that may go away."""
+    with Bench(folder / "bench", tiny(*FEW), individuals=1) as bench:
         port, key = Flaky(bench), bench.referee.identity.public
-        agent = Agent(record(), PersonalPolicy(key, 2.0), tmp_path / "agent")
-        host = Host(agent, port, key)
-        host.enrol(TOKEN)
+        agent = Agent(record(), PersonalPolicy(key, epsilon), folder / "agent")
+        with closing(Host(agent, port, key, **ways)) as host:
+            host.enrol(TOKEN)
+            yield bench, port, agent, host
+
+
+def test_an_answer_that_did_not_arrive_is_sent_again_and_never_drawn_again(tmp_path):
+    with individual(tmp_path) as (bench, port, agent, host):
 
         def meanwhile() -> None:
             port.errors = [PeerUnavailable("it is away")]
@@ -209,40 +216,32 @@ def test_an_answer_that_did_not_arrive_is_sent_again_and_never_drawn_again(tmp_p
         bench.meanwhile(meanwhile)
         assert bench.run()["agents"]["answered"] == 600
         assert len({signed.signature for signed in port.seen}) == 1
-        host.close()
 
 
 def test_an_enrolment_for_a_further_run_that_did_not_arrive_is_sent_again(tmp_path):
-    with Bench(tmp_path / "bench", tiny(*FEW), individuals=1) as bench:
-        port, key = Flaky(bench), bench.referee.identity.public
-        with closing(Host(Agent(record(), PersonalPolicy(key, 4.0), tmp_path / "agent"), port, key)) as host:
-            host.enrol(TOKEN)
+    with individual(tmp_path, 4.0) as (bench, port, _, host):
 
-            def meanwhile() -> None:
-                port.away = True
-                with pytest.raises(PeerUnavailable):
-                    host.step()
-                port.away = False
-                assert bench.referee.registrar.roster.agents == 600  # its answer is there, and not a further place
+        def meanwhile() -> None:
+            port.away = True
+            with pytest.raises(PeerUnavailable):
                 host.step()
-                assert bench.referee.registrar.roster.agents == 601
+            port.away = False
+            assert bench.referee.registrar.roster.agents == 600  # its answer is there, and not a further place
+            host.step()
+            assert bench.referee.registrar.roster.agents == 601
 
-            bench.meanwhile(meanwhile)
-            assert bench.run()["agents"] == {"enrolled": 600, "asked": 600, "answered": 600, "rejected": 0}
+        bench.meanwhile(meanwhile)
+        assert bench.run()["agents"] == {"enrolled": 600, "asked": 600, "answered": 600, "rejected": 0}
 
 
 def test_the_delay_of_an_answer_is_drawn_before_the_record_is_seen(tmp_path):
-    with Bench(tmp_path / "bench", tiny(*FEW), individuals=1) as bench:
-        key, order = bench.referee.identity.public, []
-        agent = Agent(record(), PersonalPolicy(key, 2.0), tmp_path / "agent")
+    order: list[str] = []
+    with individual(tmp_path, delay=lambda: order.append("delay") or 0.01) as (bench, _, agent, host):
         real = agent.answer
         agent.answer = lambda *question: order.append("answer") or real(*question)  # type: ignore[method-assign]
-        host = Host(agent, bench.referee, key, delay=lambda: order.append("delay") or 0.01)
-        host.enrol(TOKEN)
         bench.meanwhile(lambda: host.step() and None)
         bench.run()
-        assert order == ["delay", "answer"]
-        agent.close()
+    assert order == ["delay", "answer"]
 
 
 def test_an_enrolment_that_another_referee_signed_is_refused(tmp_path):

@@ -14,6 +14,7 @@ from tests.deploy.test_display_errors import SETS
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[2]
 RUN = ["run", "ball", "--seed", "1", *SETS, "--deployment", "processes", "--json", "--output", "run"]
 
 FIT = """
@@ -107,11 +108,19 @@ with multiprocessing.get_context("fork").Pool(1) as pool: print(json.dumps(pool.
     assert (found["status"], audited["verified"], alike) == ("exhausted", True, True)
 
 
-def test_modules_of_the_working_directory_are_not_executed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "path",
+    ["", *(pytest.param(path, marks=pytest.mark.thorough) for path in (None, str(ROOT)))],
+    ids=["empty", "unset", "checkout"],
+)
+def test_modules_of_the_working_directory_are_not_executed(tmp_path: Path, path: str | None) -> None:
     """Of our names, of the standard library's and of libraries'; neither by the parties nor by a referee's page."""
-    for name in ("common", "curator", "deploy", "random", "yaml", "token", "numpy", "site", "sitecustomize"):
+    for name in ("common", "curator", "deploy", "random", "yaml", "token", "typing", "numpy", "site", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text("open('executed', 'w').close()\nraise SystemExit(1)\n", "utf-8")
-    assert json.loads("\n".join(run([*python_module("referee.cli"), *RUN], tmp_path)))["status"] == "exhausted"
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    given |= {} if path is None else {"PYTHONPATH": path}
+    done = run([*python_module("referee.cli"), *RUN], tmp_path, given)
+    assert json.loads("\n".join(done))["status"] == "exhausted"
     assert not (tmp_path / "executed").exists()
 
 

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from curator.app import curator_app
 from local_agent.metrics import exposed
 from tests.curator.given import LEARN, request
-from tests.support import TOKEN, Bench, served
+from tests.support import TOKEN, Bench, fetch, served
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def read(text: str) -> Samples:
 
 
 def asked(address: str, token: str) -> httpx.Response:
-    return httpx.get(f"{address}/v1/metrics", headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60)
+    return fetch("GET", f"{address}/v1/metrics", headers={"Authorization": f"Bearer {token}"})
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +58,10 @@ def texts(tmp_path_factory) -> dict[str, str]:
         ):
             bench.meanwhile(lambda: found.update(referee=asked(referee, WATCHING).text))
             bench.run()
-            httpx.get(f"{curator}/v1/nothing", trust_env=False, timeout=60)
+            fetch("GET", f"{curator}/v1/nothing")
             found["ended"] = asked(referee, WATCHING).text
             found["curator"] = asked(curator, WATCHING).text
-            found["host"] = httpx.get(f"http://127.0.0.1:{host}/metrics", trust_env=False, timeout=60).text
+            found["host"] = fetch("GET", f"http://127.0.0.1:{host}/metrics").text
     return found
 
 
@@ -142,7 +142,7 @@ def test_each_token_opens_its_own(tmp_path):
             assert [asked(curator, token).status_code for token in (TOKEN, WATCHING, "y", "x")] == [401, 200, 401, 401]
             assert [asked(closed, token).status_code for token in (TOKEN, WATCHING, "y", "x")] == 4 * [401]
             runs = {"Authorization": f"Bearer {WATCHING}"}
-            assert httpx.get(f"{referee}/v1/runs", headers=runs, trust_env=False, timeout=60).status_code == 401
+            assert fetch("GET", f"{referee}/v1/runs", headers=runs).status_code == 401
 
 
 def test_a_curators_metrics_are_the_same_for_any_sample(tmp_path):
@@ -156,7 +156,7 @@ def test_a_curators_metrics_are_the_same_for_any_sample(tmp_path):
                 body = signed.model_dump_json()
                 path = f"{address}/v1/runs/run/operations/0"
                 for _ in range(2):
-                    assert httpx.put(path, content=body, trust_env=False, timeout=60).is_success
+                    assert fetch("PUT", path, content=body).is_success
                 found = read(asked(address, WATCHING).text)
         machine = {"tandem_disk_free_bytes", "tandem_database_bytes"}
         times = {name for name in found if name.startswith("tandem_curator_operation_seconds") and name[-5:] != "count"}

@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pandas
@@ -27,18 +28,23 @@ from deploy.processes import Processes
 from referee.cli import app
 from referee.view.wording import over_all_runs
 from tests.common.data.test_people import TABLE, TREE, own
-from tests.support import Halted, seal, tiny
+from tests.support import Halted, quiet, seal, tiny
 from tests.tandem.estimators.people import square
 from tests.tandem.estimators.test_transfer_classifier import quick
 
 
 def run(place, chosen, seed=None, **ways):
     """Run a scenario in a folder of its own."""
-    return Embedded(place, **ways).run(chosen, seed, "run", lambda text, numbers: None)
+    return Embedded(place, **ways).run(chosen, seed, "run", quiet)
 
 
 def ran(tmp_path, folder, **changes):
     return run(tmp_path / folder, own(tmp_path, **changes)).result
+
+
+def side(half: str, *files: str) -> dict[str, Any]:
+    """Return the people of one half of the rows of some files."""
+    return {"table": {**TABLE, "files": list(files), "where": {"half": [half]}}}
 
 
 LIFETIME = {**TREE["curator"], "lifetime": {"epsilon": 200.0, "delta": 0.05}}
@@ -87,11 +93,10 @@ def test_all_rows_that_were_read_are_charged_whatever_where_keeps(tmp_path):
     """A row's guarantee covers its filtering: two runs on other rows of one file, and of a copy of it."""
     rows = np.random.default_rng(0).random((120, 1))
 
-    def chosen(side, file):
+    def chosen(half, file):
         lines = "".join(f"{at % 2},{x:.6f},{'yes' if at % 3 else 'no'}\n" for at, (x,) in enumerate(rows))
         (tmp_path / file).write_text("half,x,y\n" + lines.replace("0,0.6", "0,0.7", file != "all.csv"))
-        source = {"table": {**TABLE, "files": [file], "where": {"half": [side]}}}
-        return own(tmp_path, source=source, target={"table": {**TABLE, "files": ["others.csv"]}})
+        return own(tmp_path, source=side(half, file), target={"table": {**TABLE, "files": ["others.csv"]}})
 
     run(tmp_path / "one", chosen("0", "all.csv"))
     for file in ("all.csv", "copy.csv"):
@@ -133,10 +138,7 @@ def test_a_curator_that_charges_for_the_agents_takes_no_run_whose_agents_cost_so
     (tmp_path / "all.csv").write_text(
         "half,x,y\n" + "".join(f"{at % 2},{at % 7},{'yes' if at % 7 > 3 else 'no'}\n" for at in range(400))
     )
-    sides = {
-        name: {"table": {**TABLE, "files": ["all.csv"], "where": {"half": [half]}}}
-        for name, half in (("source", "0"), ("target", "1"))
-    }
+    sides = {"source": side("0", "all.csv"), "target": side("1", "all.csv")}
     agents, referee = TREE["agents"], Identity.create()
     order = OrderCommitment(first=0, agents=200, used=0, sha256="0" * 64)
     dearer = {**agents, "mechanism": {**agents["mechanism"], "epsilon": 5.0}}
@@ -160,10 +162,6 @@ def test_a_shared_file_covers_no_other_one_and_is_bound_by_both_sides_lifetimes(
     lines = [f"{at % 2},{x:.6f},{'yes' if x > 3 else 'no'}\n" for at, (x,) in enumerate(rows)]
     (tmp_path / "all.csv").write_text("half,x,y\n" + "".join(lines[:180]))
     (tmp_path / "more.csv").write_text("half,x,y\n" + "".join(lines[180:]))
-
-    def side(half, *files):
-        return {"table": {**TABLE, "files": list(files), "where": {"half": [half]}}}
-
     shared = {"source": side("0", "all.csv"), "target": side("1", "all.csv", "more.csv")}
     agents = {**TREE["agents"], "lifetime": {"epsilon": 90.5, "delta": 0.5}}
     with pytest.raises(BudgetExceeded, match=r"would have spent \(91, 0.01\), .*both sides of it.* is \(90.5, 0.5\)"):
@@ -180,7 +178,7 @@ def test_a_shared_file_covers_no_other_one_and_is_bound_by_both_sides_lifetimes(
 def test_processes_charge_the_same_ledger(tmp_path):
     ran(tmp_path, "one")
     deployed = Processes(tmp_path / "two")
-    finished = deployed.run(own(tmp_path, curator=LIFETIME), None, "run", lambda text, numbers: None)
+    finished = deployed.run(own(tmp_path, curator=LIFETIME), None, "run", quiet)
     assert finished.result["privacy"]["all_runs"]["runs"] == 2
 
 

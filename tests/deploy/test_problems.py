@@ -22,18 +22,18 @@ from referee.protocols.base import PROTOCOLS
 from referee.protocols.driver import begun, drive
 from referee.view import show
 from tests.referee.protocols.test_protocol_contract import played
-from tests.support import ABOUT, ALONE, Bench, Halted, leave_folder, small
+from tests.support import ABOUT, ALONE, Bench, Halted, leave_folder, quiet, small
 from tests.tiers import for_each, thinned
 
 RUNS = [*((name, None) for name in ABOUT), *ALONE]
 
 
 def run(chosen: Scenario, folder: Any) -> dict[str, Any]:
-    finished = Embedded(folder / "state").run(chosen, 1, "run", lambda text, numbers: None)
+    finished = Embedded(folder / "state").run(chosen, 1, "run", quiet)
     left = leave_folder(folder / "run", chosen, 1, finished)
     found = audit(left)
     assert found.status == finished.result["status"]
-    return complete(finished.result, chosen, 1, left, lambda text, numbers: None)
+    return complete(finished.result, chosen, 1, left, quiet)
 
 
 @for_each(("name", "alone"), thinned(RUNS, 10, several=True))

@@ -22,15 +22,11 @@ from deploy.deployment import Embedded, RunOutput
 from deploy.processes import PartyProcess, Processes
 from deploy.remote import Remote
 from referee.audit.audit import audit
-from tests.support import Halted, leave_folder, tiny
+from tests.support import Halted, leave_folder, quiet, tiny
 from tests.tiers import for_each
 
 SLOW = ("curator.learner.steps=2000000", "curator.n=20000", "curator.epsilon=300", "agents.deadline=60")
 """Each learn takes about a second: there is time to kill somebody in the middle of it."""
-
-
-def quiet(text: str, numbers: dict[str, float]) -> None:
-    """Watch nothing."""
 
 
 def essence(finished: RunOutput) -> dict[str, Any]:

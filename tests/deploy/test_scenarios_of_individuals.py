@@ -26,7 +26,7 @@ from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.protocols.base import PROTOCOLS
-from tests.support import SHELF, TOKEN, leave_folder, operated
+from tests.support import SHELF, TOKEN, leave_folder, operated, quiet
 
 FEW = ("agents.count=40", "agents.batch=40", "baselines=[]")
 LEARNING = ("curator.n=1200", "curator.kappa=0.2", "curator.eta=0.2", "curator.rounds=2", *FEW)
@@ -46,10 +46,7 @@ def small_of(name: str, *more: str) -> tuple[str, ...]:
     return (*(f"{key}={json.dumps(value.wire())}" for key, value in found.items()), *more)
 
 
-SMALL: dict[str, tuple[str, ...]] = {
-    "adult": FEW,
-    "adult-biased": FEW,
-    "adaptation-few-labels": FEW,
+SMALL: dict[str, tuple[str, ...]] = dict.fromkeys(shipped(), FEW) | {
     "ball": PRIVATELY,
     "ball-few-agents": PRIVATELY,
     "public-source": LEARNING,
@@ -62,18 +59,10 @@ SMALL: dict[str, tuple[str, ...]] = {
     "blender": small_of("blender", LOUD, "beta=0.45"),
     "blender-pairs": small_of("blender", LOUD, "beta=0.45", "problem.query=4"),
     "discrepancy": PRIVATELY,
-    "domain-adaptation": FEW,
     "domain-adaptation-network": ("curator.learner.iterations=20", *FEW),
-    "domain-adaptation-nonconvex": FEW,
-    "flights": FEW,
-    "halfspace": FEW,
     "hand-over": PRIVATELY,
     "hypothesis-testing": small_of("hypothesis-testing", "agents.mechanism.epsilon=4", "beta=0.1"),
     "local-gradient": ("agents.answers=100", *sides(d=2, close=1), *FEW),
-    "model-agnostic": FEW,
-    "model-agnostic-classes": FEW,
-    "model-agnostic-stream": FEW,
-    "model-agnostic-transfer": FEW,
     "one-of-many-parities": (
         LOUD, "beta=0.1", "problem.c=2", "problem.d=1", "problem.shares=2", *sides(c=2, d=1, shares=2),
     ),
@@ -93,15 +82,12 @@ SMALL: dict[str, tuple[str, ...]] = {
     "portfolio": ("curator.n=1200", *FEW),
     "portfolio-classes": ("curator.n=1200", *FEW, "agents.count=60"),
     "portfolio-regression": ("curator.n=1200", *FEW),
-    "reverse-adaptation": FEW,
     "select-then-estimate": small_of("select-then-estimate", LOUD, "alpha=0.4", "beta=0.45"),
-    "sparse": FEW,
     "statistical-query": small_of("statistical-query", LOUD, "alpha=0.3", "beta=0.1"),
     "transfer-classes": (
         "curator.n=40000", "curator.epsilon=8", "curator.learner.draws=4000", "curator.learner.queries=40", *FEW,
     ),
     "two-laws": (),
-    "unsupervised-adaptation": FEW,
 }  # fmt: skip
 """What makes each shipped scenario small."""
 VARIANTS = {
@@ -154,6 +140,7 @@ class Crowd:
 
     def __init__(self, address: str, referee: str, agents: list[Agent]) -> None:
         self._clients = [RefereeClient(address, patience=600) for _ in range(min(WORKERS, len(agents)))]
+        self.agents = agents
         self._hosts = [Host(agent, self._clients[i % WORKERS], referee) for i, agent in enumerate(agents)]
         self._over, self._pool = threading.Event(), ThreadPoolExecutor(WORKERS)
         self._working: list[Future[None]] = []
@@ -187,17 +174,19 @@ class Crowd:
                     self._over.wait(WORKERS / 100)  # all share 100 polls a second: with more the referee falls behind
 
 
-def asked_of(chosen: ResolvedScenario, folder: Path, run: str = "run", runs: int = 1) -> tuple[RunOutput, Crowd]:
-    """Run a scenario whose agents are individuals, over HTTP; each can pay for so many runs."""
+def asked_of(
+    chosen: ResolvedScenario, folder: Path, run: str = "run", runs: int = 1, budgets: Sequence[float] = ()
+) -> tuple[RunOutput, Crowd]:
+    """Run a scenario whose agents are individuals, over HTTP, with the lifetime budgets of :func:`individuals`."""
     with (
         closing(open_curator(chosen, folder / f"curator-of-{run}", 1, None)) as curator,
         operated(folder, curator) as (referee, address, remote),
     ):
         key = referee.identity.public
-        people = individuals(chosen, folder / "agents", 1, key, runs)
+        people = individuals(chosen, folder / "agents", 1, key, runs, budgets)
         with closing(Crowd(address, key, people)) as crowd:
             crowd.start()
-            return remote.run(chosen, 1, run, lambda text, numbers: None), crowd
+            return remote.run(chosen, 1, run, quiet), crowd
 
 
 @pytest.mark.slow
@@ -213,7 +202,7 @@ def test_individuals_alone_give_the_answer_that_a_host_gives(name, tmp_path, mon
     except BadScenario as error:
         pytest.skip(error.detail)
     finished, crowd = asked_of(chosen, tmp_path / "individuals")
-    hosted = Embedded(tmp_path / "hosted").run(chosen, 1, "run", lambda text, numbers: None)
+    hosted = Embedded(tmp_path / "hosted").run(chosen, 1, "run", quiet)
     agents = finished.result["agents"]
     assert agents["enrolled"] == chosen.agents.count
     assert agents["answered"] == agents["asked"] == crowd.answered > 0
@@ -245,17 +234,9 @@ def test_a_lifetime_budget_pays_for_several_runs_of_a_referee_and_each_asks_a_pe
 def test_agents_with_different_budgets_answer_one_question_at_different_levels(tmp_path):
     levels = "agents.mechanism={name: warner-levels, epsilons: [1.0, 4.0]}"
     chosen = checked(load("reverse-adaptation", [*SMALL["reverse-adaptation"], levels, "agents.deadline=600"]))
-    with (
-        closing(open_curator(chosen, tmp_path / "curator", 1, None)) as curator,
-        operated(tmp_path, curator) as (referee, address, remote),
-    ):
-        key = referee.identity.public
-        people = individuals(chosen, tmp_path / "agents", 1, key, budgets=(2.5, 4.5))
-        with closing(Crowd(address, key, people)) as crowd:
-            crowd.start()
-            finished = remote.run(chosen, 1, "run", lambda text, numbers: None)
+    finished, crowd = asked_of(chosen, tmp_path, budgets=(2.5, 4.5))
     # Who has 2.5 answers once at level 1, and would again; who has 4.5 at level 4.
-    assert [agent.left[0] for agent in people] == [1.5, 0.5] * (chosen.agents.count // 2)
+    assert [agent.left[0] for agent in crowd.agents] == [1.5, 0.5] * (chosen.agents.count // 2)
     assert crowd.answered == finished.result["agents"]["answered"] == chosen.agents.count
     assert finished.result["estimate"]["low"] <= finished.result["estimate"]["value"]
     assert audit(leave_folder(tmp_path / "left", chosen, 1, finished)).answers == chosen.agents.count

@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
-import httpx
 import pytest
 
 from benchmarks.kills.fleet import Sender, fleet
@@ -28,7 +27,7 @@ from referee.audit.audit import audit
 from referee.runfolder import unpack_reports
 from referee.service.referee import CuratorClient
 from tests.deploy.test_processes import until
-from tests.support import TINY, TOKEN, Bench, leave_folder, served
+from tests.support import TINY, TOKEN, Bench, fetch, leave_folder, quiet, served
 
 AGENTS = 240
 
@@ -84,10 +83,10 @@ def test_stopped_and_killed_processes_lose_no_acknowledged_report_and_count_none
         parties.until(lambda: parties.fence() == 3)
         for sender in rest:
             sender.thread.join(300)
-        finished = remote.follow("run", lambda text, numbers: None)
+        finished = remote.follow("run", quiet)
         remote.close()
         assert driver.process.pid == stopped  # it goes on, and takes requests
-        assert httpx.get(parties.urls["driver"] + "/v1/referee", trust_env=False, timeout=60).status_code == 200
+        assert fetch("GET", parties.urls["driver"] + "/v1/referee").status_code == 200
     assert [problem for sender in senders for problem in sender.refused] == []
     said = sorted(report for sender in senders for report in sender.acknowledged)
     assert stored(finished) == said
@@ -180,7 +179,7 @@ def test_a_configuration_of_another_protocol_is_refused_by_curator_and_agents(pa
     wire = {**bench.referee.configuration("run").message, "version": found, "more": 1}
     signed = bench.referee.identity.sign("configuration", wire)
     both = rf"configuration speaks protocol {found} \(Tandem .*this side speaks {PROTOCOL} \(Tandem "
-    reply = httpx.put(f"{curator}/v1/runs/run", content=signed.model_dump_json(), trust_env=False, timeout=60)
+    reply = fetch("PUT", f"{curator}/v1/runs/run", content=signed.model_dump_json())
     assert (reply.status_code, reply.json()["type"]) == (409, "urn:tandem:problem:version-skew")
     with pytest.raises(VersionSkew, match=both):
         messages.Configuration.parse(wire)
@@ -192,8 +191,8 @@ def test_a_configuration_of_another_protocol_is_refused_by_curator_and_agents(pa
 def test_whoever_states_nothing_may_still_look(parties):
     _, referee, curator = parties
     for address in (f"{referee}/v1/health", f"{curator}/v1/ready"):
-        assert httpx.get(address, trust_env=False, timeout=60).headers[HEADER] == stated()
+        assert fetch("GET", address).headers[HEADER] == stated()
     for said, status in (("x", 409), (f"{PROTOCOL} tandem/9.9.9", 200)):
-        asked = httpx.get(f"{referee}/v1/referee", headers={HEADER: said}, trust_env=False, timeout=60)
+        asked = fetch("GET", f"{referee}/v1/referee", headers={HEADER: said})
         assert asked.status_code == status
     assert get_args(messages.Configuration.model_fields["version"].annotation) == (PROTOCOL,)

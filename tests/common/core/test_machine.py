@@ -17,7 +17,7 @@ import pytest
 from common.core import machine as capacity
 from common.core import threads as supervised
 from common.core.errors import Refused
-from common.core.machine import on_all_cores, processors, python_environment, python_module
+from common.core.machine import on_all_cores, processors, python_environment
 from common.core.threads import Supervised, Worker
 from common.net import monitoring
 from common.net.app import create_app, of_requests
@@ -39,26 +39,6 @@ def test_processors_are_counted_where_the_system_cannot_tell_which_are_ours(monk
         else:
             monkeypatch.setattr(os, "sched_getaffinity", ours, raising=False)
         assert processors() == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "path",
-    ["", *(pytest.param(path, marks=pytest.mark.thorough) for path in (None, str(ROOT)))],
-    ids=["empty", "unset", "checkout"],
-)
-def test_a_module_of_ours_runs_without_what_lies_in_the_working_directory(path: str | None, tmp_path: Path) -> None:
-    """Named as ours, as the standard library's, or as a library's."""
-    for name in ("common", "deploy", "random", "yaml", "token", "typing"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('a module of the working directory was executed')\n")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.delenv("PYTHONPATH", raising=False)
-        if path is not None:
-            patched.setenv("PYTHONPATH", path)
-        environment = python_environment()
-    command = [*python_module("referee.cli"), "list"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_checkout_that_is_not_installed_is_found() -> None:

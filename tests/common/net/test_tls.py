@@ -16,6 +16,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from benchmarks.floods import resident
 from common.core.errors import BadInput, PeerUnavailable, PeerUntrusted
 from common.net import connection as connection_module
 from common.net import tls
@@ -256,11 +257,6 @@ def test_many_who_speak_no_tls_take_no_memory(ours):
             service.terminate()
         assert grown < MEMORY
         assert "Traceback" not in service.stderr.read()
-
-
-def resident(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
 
 
 NOW = datetime.datetime.now(datetime.UTC)
