@@ -100,12 +100,12 @@ class HttpConnection(asyncio.Protocol):
     """One connection; the parser calls the methods whose names begin with ``on_``."""
 
     __slots__ = (
-        "_closing", "_drained", "_head", "_idle", "_incoming", "_loop", "_parser", "_paused", "_requests", "_state",
-        "_timer", "_tls", "_unsent", "_url", "_watching", "expects_continue", "full", "headers", "lost", "transport",
+        "_closing", "_drained", "_head", "_idle", "_incoming", "_loop", "_parser", "_paused", "_requests", "_timer",
+        "_tls", "_unsent", "_url", "_watching", "expects_continue", "full", "headers", "lost", "state", "transport",
     )  # fmt: skip
 
     def __init__(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
-        self._state, self._loop = state, loop
+        self.state, self._loop = state, loop
         self._tls = None if state.tls is None else TlsStream(state.tls)
         self._parser = httptools.HttpRequestParser(self)
         self._requests: list[HttpRequest] = []  # the first is being answered, the others wait for it
@@ -125,8 +125,8 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(MAX_UNSENT)
-        self._state.connections.add(self)
-        state, most = self._state, self._state.limits.connections
+        self.state.connections.add(self)
+        state, most = self.state, self.state.limits.connections
         if len(state.connections) > most and not state.make_room(state.waiting):
             self._reject(Busy("every connection is at work"))
             return
@@ -135,23 +135,15 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = self._closing = True
-        for places in (self._state.waiting, self._state.handshakes):
+        for places in (self.state.waiting, self.state.handshakes):
             places.pop(self, None)
-        self._state.connections.discard(self)
+        self.state.connections.discard(self)
         self._stop_timer()
         self._stop_watching()
         for request in self._requests:
             request.changed()
         if self._drained is not None:
             self._drained.set()
-
-    @property
-    def scheme(self) -> str:
-        return "http" if self._tls is None else "https"
-
-    @property
-    def date(self) -> bytes:
-        return self._state.date
 
     def abort(self) -> None:
         self._closing = True
@@ -178,7 +170,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.close()
 
     def _reject(self, error: TandemError) -> None:
-        self._close(_encoded(problem(error), self.date))
+        self._close(_encoded(problem(error), self.state.date))
 
     # Incoming data --------------------------------------------------------------------------------------------------
 
@@ -209,7 +201,7 @@ class HttpConnection(asyncio.Protocol):
         if self._head > MAX_HEAD:
             self._close(_no_request(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
         elif self._head > 0 and not self._requests and self._timer is None:
-            self._start_timer(self._state.limits.head)
+            self._start_timer(self.state.limits.head)
         elif (request := self._incoming) is not None and request.handler is not None and self._timer is None:
             self._start_timer(PATIENCE)  # its body is small, so one time limit covers all of it
 
@@ -218,9 +210,9 @@ class HttpConnection(asyncio.Protocol):
             if data[0] != HANDSHAKE:
                 self._refuse(_encoded(problem(BadInput(_IN_THE_CLEAR))))
                 return b""
-            self._state.handshakes[self] = None
-            if len(self._state.handshakes) > MAX_HANDSHAKES:
-                self._state.make_room(self._state.handshakes)
+            self.state.handshakes[self] = None
+            if len(self.state.handshakes) > MAX_HANDSHAKES:
+                self.state.make_room(self.state.handshakes)
         try:
             plain = tls.decrypt(data)
         except ssl.SSLError as error:
@@ -228,14 +220,14 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(tls.outgoing())
             return b""
         if tls.established:
-            self._state.handshakes.pop(self, None)
+            self.state.handshakes.pop(self, None)
         if out := tls.outgoing():
             self.transport.write(out)
         return plain
 
     def _refuse(self, last: bytes) -> None:
         """Send the reason unencrypted, and close the connection a little later, so that the reason arrives."""
-        self._state.handshakes.pop(self, None)
+        self.state.handshakes.pop(self, None)
         self.transport.write(last)
         self._closing = True
         if self._tls is not None:
@@ -276,7 +268,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         request, self._incoming, self._head = self._incoming, None, 0
-        self._state.waiting.pop(self, None)
+        self.state.waiting.pop(self, None)
         self._stop_timer()
         if request is not None:
             request.whole = True
@@ -304,14 +296,14 @@ class HttpConnection(asyncio.Protocol):
         headers = dict(request.headers)
         if len(headers) < len(request.headers) or b"transfer-encoding" in headers:
             return None
-        if headers.get(b"origin") in self._state.edge.origins:
+        if headers.get(b"origin") in self.state.edge.origins:
             return None
         length = headers.get(b"content-length", b"0")
         if len(length) > 4 or not length.isdigit() or int(length) > TINY:
             return None
         if _PLAIN.fullmatch(request.target) is None or HOST.fullmatch(headers.get(b"host", b"")) is None:
             return None
-        return self._state.edge.small(request.method, request.target.decode("ascii"))
+        return self.state.edge.small(request.method, request.target.decode("ascii"))
 
     def _advance(self) -> None:
         """Begin to answer the first request; one of the fast path only once it is complete."""
@@ -322,15 +314,15 @@ class HttpConnection(asyncio.Protocol):
             request.begun = True
             work = self._pass(request) if request.handler is None else self._answer(request, request.handler)
             task = self._loop.create_task(work)
-            self._state.tasks.add(task)
-            task.add_done_callback(self._state.tasks.discard)
+            self.state.tasks.add(task)
+            task.add_done_callback(self.state.tasks.discard)
 
     async def _answer(self, request: HttpRequest, handler: Handler) -> None:
         headers, body = dict(request.headers), b"".join(request.parts)
         call = Call(request.method, request.target.decode("ascii"), headers, body=body)
-        reply = await self._state.edge.answer(handler, call)
-        self._state.edge.statuses[reply.status] += 1
-        self.write(_encoded(reply, self.date, keep_alive=request.keep_alive))
+        reply = await self.state.edge.answer(handler, call)
+        self.state.edge.statuses[reply.status] += 1
+        self.write(_encoded(reply, self.state.date, keep_alive=request.keep_alive))
         if self.full:
             await self.drained()  # send no further answer until the client has read this one
         request.answered = True
@@ -338,7 +330,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def _pass(self, request: HttpRequest) -> None:
         try:
-            await self._state.app(request.scope, request.receive, request.send)
+            await self.state.app(request.scope, request.receive, request.send)
         except httptools.HttpParserInvalidURLError:
             self._close(_no_request(HTTPStatus.BAD_REQUEST))
         except Exception as error:  # the app's own handler has answered and logged it, unless that failed
@@ -362,11 +354,11 @@ class HttpConnection(asyncio.Protocol):
             self._wait_if_sent()
             if self._timer is None:
                 self._idle = self._head == 0
-                self._start_timer(self._state.limits.idle if self._idle else self._state.limits.head)
+                self._start_timer(self.state.limits.idle if self._idle else self.state.limits.head)
 
     def _wait_if_sent(self) -> None:
         if not (self.full or self._requests or self._closing):
-            self._state.waiting[self] = None
+            self.state.waiting[self] = None
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()
@@ -409,20 +401,20 @@ class HttpConnection(asyncio.Protocol):
         self._wait_if_sent()
 
     def _watch(self, unsent: int, idle: int) -> None:
-        self._state.untaken += unsent - self._unsent
+        self.state.untaken += unsent - self._unsent
         self._unsent = unsent
-        self._watching = self._loop.call_later(self._state.limits.stalled / LOOKS, self._look, idle)
+        self._watching = self._loop.call_later(self.state.limits.stalled / LOOKS, self._look, idle)
 
     def _look(self, idle: int) -> None:
         unsent = self.transport.get_write_buffer_size()
         idle = idle + 1 if self._unsent - unsent < LEAST_TAKEN else 0
-        if idle >= LOOKS or (idle and self._state.untaken > MAX_UNTAKEN):
+        if idle >= LOOKS or (idle and self.state.untaken > MAX_UNTAKEN):
             self.abort()
         else:
             self._watch(unsent, idle)
 
     def _stop_watching(self) -> None:
-        self._state.untaken -= self._unsent
+        self.state.untaken -= self._unsent
         self._unsent = 0
         if self._watching is not None:
             self._watching.cancel()
@@ -465,7 +457,7 @@ class HttpRequest:
         peer = self._connection.transport.get_extra_info("peername")
         return {
             "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": self.version,
-            "method": self.method, "scheme": self._connection.scheme, "root_path": "",
+            "method": self.method, "root_path": "", "scheme": "http" if self._connection.state.tls is None else "https",
             "path": unquote(path) if "%" in path else path, "raw_path": raw, "query_string": url.query or b"",
             "headers": self.headers, "client": peer[:2] if isinstance(peer, tuple) else None, "server": None,
         }  # fmt: skip
@@ -512,7 +504,7 @@ class HttpRequest:
     def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         names = {name.lower(): value.lower() for name, value in headers}
         self._chunked = not (b"content-length" in names or self.method == "HEAD" or status in (204, 304))
-        lines = [_STATUS_LINES[status], self._connection.date]
+        lines = [_STATUS_LINES[status], self._connection.state.date]
         lines += [b"%s: %s\r\n" % header for header in headers]
         if self._chunked and self.version == "1.1":
             lines.append(b"transfer-encoding: chunked\r\n")

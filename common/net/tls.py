@@ -222,16 +222,13 @@ class TlsStream:
         self._context = context
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object: ssl.SSLObject | None = None  # some 50 KiB, so only once a handshake has begun
-        self.established = self.ended = False
-
-    @property
-    def begun(self) -> bool:
-        return self._object is not None
+        self.begun = self.established = self.ended = False
 
     def decrypt(self, data: bytes) -> bytes:
         """Return the plaintext of complete records; then send :meth:`outgoing`, an alert after an ssl.SSLError."""
         if self._object is None:
             self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+            self.begun = True
         plain: list[bytes] = []
         for start in range(0, len(data), _RECORD):
             self._incoming.write(data[start : start + _RECORD])

@@ -192,7 +192,8 @@ class _Connection(asyncio.Protocol):
             return await self._waiting
         finally:
             self._waiting = None
-            self._let_go()
+            self._carrier.held -= self._held
+            self._held, self._parts = 0, []
 
     def close(self) -> None:
         if self._transport is not None:
@@ -246,10 +247,6 @@ class _Connection(asyncio.Protocol):
         self._headers, self._parts = [], []
         self._held = 0
         self._keep = True
-
-    def _let_go(self) -> None:
-        self._carrier.held -= self._held
-        self._held, self._parts = 0, []
 
     def _fail(self, error: Exception) -> None:
         self._keep = False
