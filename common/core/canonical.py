@@ -161,7 +161,9 @@ def decode(raw: bytes) -> Any:
     try:
         # Without a backslash every other part is a string, which may be very long, and is not searched.
         outside = raw if b"\\" in raw else b'"'.join(raw.split(b'"')[::2])
-        hooks: dict[str, Any] = {"parse_int": _short, "parse_float": _finite} if _may_be_endless(outside) else {}
+        # Only where there may be a number beyond all doubles are numbers checked one by one.
+        checked = _GREAT.search(outside) is not None or _MANY_DIGITS in outside.translate(_ZERO)
+        hooks: dict[str, Any] = {"parse_int": _short, "parse_float": _finite} if checked else {}
         return json.loads(raw.decode("utf-8"), parse_constant=_finite, object_pairs_hook=_unique, **hooks)
     except (ValueError, RecursionError) as error:
         raise BadMessage(f"not acceptable JSON: {error}") from error
@@ -178,11 +180,6 @@ def check_shape(raw: bytes) -> int:
         if any(depth > DEEPEST for depth in accumulate(map(_STEP.__getitem__, brackets))):
             raise BadMessage(f"not acceptable JSON: nested more than {DEEPEST} levels deep")
     return values
-
-
-def _may_be_endless(outside: bytes) -> bool:
-    """Return whether there may be a number beyond all doubles: only then are numbers checked one by one."""
-    return _GREAT.search(outside) is not None or _MANY_DIGITS in outside.translate(_ZERO)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
