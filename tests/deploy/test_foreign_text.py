@@ -6,21 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from common.core.plain import PlainFormatter
 from common.crypto.vouching import IssuerKey
-from common.net.app import create_app
 from curator.cli import app as curator
 from deploy import remote
 from issuer.issuer import Keys
 from local_agent.cli import app as local_agent
 from referee.cli import app as referee
 from tests.common.net.test_hostile_peers import hostile, whole
-from tests.support import TOKEN, served
+from tests.support import TOKEN
 
 pytestmark = pytest.mark.slow
 
@@ -87,20 +84,3 @@ def test_no_party_s_text_is_a_command_or_a_line_on_another_s_terminal(tmp_path, 
                     assert url in ended.stderr or "the referee's transcript" in ended.stderr, where
                 if "--json" in words and not ended.exit_code:
                     assert ended.stdout.isascii(), where
-
-
-def test_a_fault_of_a_service_is_written_by_one_log_and_forges_no_line(capfd, caplog):
-    app = create_app("x", "y")
-
-    @app.get("/v1/fault")
-    async def fault() -> None:
-        raise ValueError(EVIL)
-
-    caplog.handler.setFormatter(PlainFormatter("%(name)s: %(message)s"))
-    with served(app) as url:
-        assert httpx.get(f"{url}/v1/fault").status_code == 500
-    captured = capfd.readouterr()
-    assert captured.out + captured.err == "", "nothing but the log's own handler writes"
-    assert "ValueError" in caplog.text
-    assert all(line.isprintable() for line in caplog.text.splitlines())
-    assert "\n# " not in caplog.text

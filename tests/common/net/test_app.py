@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from common.core.errors import Busy, NotReady, Unauthorized, from_document
+from common.core.plain import PlainFormatter
 from common.crypto.identity import Identity
 from common.net import batching, monitoring
 from common.net import edge as module
@@ -25,6 +26,7 @@ from common.net.monitoring import CHECK_PATIENCE, FRESH, MIN_FREE, Readiness, di
 from curator.app import curator_app
 from tests.common.net.test_connections import answers
 from tests.curator.given import full_disk
+from tests.deploy.test_foreign_text import EVIL
 from tests.support import TOKEN, Bench, fetch, served
 from tests.tiers import for_each
 
@@ -130,17 +132,23 @@ def test_bodies_declare_their_length(addresses):
             assert found[0][0] in (b"400", b"413", b"501"), (party, header)
 
 
-def test_a_bug_is_said_to_be_one_and_shows_nothing(caplog):
+def test_a_bug_is_said_to_be_one_shows_nothing_and_is_written_by_one_log_in_which_it_forges_no_line(capfd, caplog):
     app = create_app("x", "y")
 
     @app.get("/bug")
     def bug() -> None:
-        raise RuntimeError("the record of somebody")
+        raise RuntimeError(f"the record of somebody {EVIL}")
 
+    caplog.handler.setFormatter(PlainFormatter("%(name)s: %(message)s"))
     with served(app) as address:
         reply = fetch("GET", address + "/bug")
     assert (reply.status_code, reply.json()["detail"][:15]) == (500, "this is a fault")
     assert "record" not in reply.text
+    captured = capfd.readouterr()
+    assert captured.out + captured.err == "", "nothing but the log's own handler writes"
+    assert "RuntimeError" in caplog.text
+    assert all(line.isprintable() for line in caplog.text.splitlines())
+    assert "\n# " not in caplog.text
 
 
 def test_checks_are_made_at_most_once_a_second():
