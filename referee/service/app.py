@@ -166,7 +166,7 @@ def referee_app(
         checks=checks(referee, runner),
         threads=[*runner.threads, *beside, *(thread for group in groups for thread in group.threads)],
     )
-    gateway.attach(app.edge)
+    gateway.edge = app.edge
     app.allow_origins(origins, FOR_AGENTS)
 
     @app.exception_handler(SQLAlchemyError)

@@ -38,14 +38,10 @@ class Gateway:
     def __init__(self, identity: Identity, resources: re.Pattern[bytes]) -> None:
         self._key = ohttp.GatewayKey.derived(identity.derived(PURPOSE))
         self._resources = resources
-        self._edge: Edge | None = None
+        self.edge: Edge | None = None  # to which inner requests are passed
         self._keys = ohttp.encode_list([self._key.configuration])
         self._signed = ohttp.signed_keys(identity, [self._key.configuration]).raw()
         self.group: Grouped[_OUTER] = Grouped(lambda bodies: list(map(self._opened, bodies)), "oblivious")
-
-    def attach(self, edge: Edge) -> None:
-        """Pass inner requests to this edge from now on."""
-        self._edge = edge
 
     async def keys(self, call: Call) -> Reply:
         return Reply(200, self._keys, ohttp.KEYS_TYPE.encode())
@@ -84,7 +80,7 @@ class Gateway:
         except TandemError as error:
             refusal = problem(error)
             return InnerResponse(refusal.status, _kept(refusal.all_headers()), refusal.body)
-        if self._edge is None:
+        if self.edge is None:
             raise RuntimeError("no service stands behind this gateway")
         headers = [field for field in request.fields if field[0] in _INSIDE]
         headers += [(b"host", b"gateway"), (b"content-length", b"%d" % len(request.content))]  # one service stands here
@@ -107,7 +103,7 @@ class Gateway:
             else:
                 parts.append(message.get("body", b""))
 
-        await self._edge(scope, receive, send)
+        await self.edge(scope, receive, send)
         return InnerResponse(start["status"], _kept(start["headers"]), b"".join(parts))
 
 
