@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from common.core.machine import Schedule
+
 
 @dataclass
 class Clock:
@@ -14,4 +16,8 @@ class Clock:
 
     def wait(self, seconds: float) -> None:
         """Let time pass, at once."""
+        assert seconds >= 0.0
         self.now += seconds
+
+    def schedule(self) -> Schedule:
+        return Schedule(self, self.wait)

@@ -17,7 +17,7 @@ from curator.curator import Curator, planned_events
 from curator.learners.base import parse_learner
 from curator.operations import HANDLERS
 from curator.startup import open_curator
-from tests.common.core.test_values import Clock
+from tests.clocks import Clock
 from tests.curator.given import LEARN, begun, ledger, no_space, perform_all, request, reweigh, sample
 from tests.support import Bench, tiny
 from tests.tiers import for_each
@@ -266,13 +266,13 @@ def test_releases_of_real_people_leave_at_a_public_time_and_those_of_simulated_o
             carry_out, once, took = curator._carry_out, curator._once, chain([0.01, 0.2, 5.0], repeat(0.01))
 
             def slow(*arguments, carry_out=carry_out, took=took, clock=clock):
-                clock.time += next(took)
+                clock.now += next(took)
                 return carry_out(*arguments)
 
             def timed(*arguments, once=once, left=left, clock=clock):
-                began = clock.time
+                began = clock.now
                 result = once(*arguments)
-                left.append(clock.time - began)
+                left.append(clock.now - began)
                 return result
 
             assert curator._unit is None

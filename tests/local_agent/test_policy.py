@@ -30,7 +30,7 @@ from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
 from local_agent.person.checking import read_receipt
 from local_agent.policy import ALL_HYPOTHESES, PersonalPolicy, chosen_queries
-from tests.common.core.test_values import Clock
+from tests.clocks import Clock
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.support import TOKEN, Bench, seal, tiny
 from tests.tiers import for_each
@@ -256,22 +256,22 @@ def test_the_time_is_a_function_of_how_many_are_asked_and_how_much() -> None:
 @for_each("real", [True, False])
 def test_a_population_of_real_people_answers_at_that_time(tmp_path, real, monkeypatch) -> None:
     with Bench(tmp_path, tiny()) as bench:
-        clock, left, least = Clock(), [], []
+        clock, left, least = Clock(1000.0), [], []
         monkeypatch.setattr(type(bench.population), "real", real)
         bench.host = Host(bench.population, bench.referee, bench.referee.identity.public, schedule=clock.schedule())
         answer, report = bench.population.answer, bench.referee.report_packed
 
         def working(assignment, configuration):
-            clock.time = 1000.0 + 0.01
+            clock.now = 1000.0 + 0.01
             least.append(public_seconds(assignment))
             return answer(assignment, configuration)
 
         def reported(*packed):
-            left.append(clock.time - 1000.0)
+            left.append(clock.now - 1000.0)
             return report(*packed)
 
         def reset(_: float) -> None:
-            clock.time = 1000.0
+            clock.now = 1000.0
             bench.host.step()
 
         monkeypatch.setattr(bench.population, "answer", working)

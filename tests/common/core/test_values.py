@@ -32,11 +32,11 @@ from common.core.errors import (
     every_error,
     from_document,
 )
-from common.core.machine import Schedule
 from common.core.plain import MAX_LENGTH, MOST_LINES, JsonFormatter, PlainFormatter, html, plain
 from common.core.values import Value, Word
 from common.data.tables import Number
 from common.scenario import loading
+from tests.clocks import Clock
 from tests.tiers import for_each
 
 VALUES = st.recursive(
@@ -315,31 +315,17 @@ def test_any_document_of_a_stranger_becomes_some_error(document):
     assert type(error) is PeerError if document in STRANGE else isinstance(error, TandemError)
 
 
-class Clock:
-    """A clock that stands still but for what is slept and worked."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def sleep(self, seconds: float) -> None:
-        assert seconds >= 0.0
-        self.time += seconds
-
-    def schedule(self) -> Schedule:
-        return Schedule(now=lambda: self.time, sleep=self.sleep)
-
-
 @for_each(("work", "point"), [(0.0, 0.5), (0.49, 0.5), (0.5, 0.5), (0.51, 1.0), (1.5, 2.0), (70.0, 128.0)])
 @for_each("fails", [False, True])
 def test_a_block_ends_at_the_unit_times_a_power_of_two_also_by_an_exception(work, point, fails):
-    clock = Clock()
+    clock = Clock(1000.0)
     with contextlib.suppress(ZeroDivisionError), clock.schedule().held(0.5):
-        clock.time += work
+        clock.now += work
         _ = 1 / (not fails)
-    assert clock.time == 1000.0 + point
+    assert clock.now == 1000.0 + point
     with clock.schedule().held(None):
-        clock.time += 0.1
-    assert clock.time == pytest.approx(1000.1 + point)
+        clock.now += 0.1
+    assert clock.now == pytest.approx(1000.1 + point)
 
 
 def test_what_is_wrong_as_a_whole_is_described_by_its_validator_alone():
