@@ -76,12 +76,11 @@ def make_all(
     authority, made = _authority(folder / "authority", now)
     done = [made]
     until = min(now + datetime.timedelta(days=days), authority.certificate.not_valid_after_utc)
-    for party in dict.fromkeys((*SERVERS, *CLIENTS)):
+    for party in dict.fromkeys((*SERVERS, *CLIENTS, "public")):
         if party in SERVERS:
             done.append(authority.leaf(folder / party / "server.pem", names[party], _SERVER, now, until))
         if party in CLIENTS:
             done.append(authority.leaf(folder / party / "client.pem", (party,), _CLIENT, now, until))
-    for party in dict.fromkeys((*SERVERS, *CLIENTS, "public")):
         target, content = folder / party / "ca.pem", (folder / "authority" / "ca.pem").read_bytes()
         if not target.exists() or target.read_bytes() != content:
             target.parent.mkdir(parents=True, exist_ok=True)
