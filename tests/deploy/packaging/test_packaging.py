@@ -323,8 +323,7 @@ def test_it_installs_into_an_empty_environment_and_its_extras_can_be_had(wheel, 
     subprocess.run([*install, f"{wheel}[onnx,postgresql]"], env=environment, check=True)
     assert "scenarios:" in " ".join(run(tmp_path / "empty", tmp_path, "referee", "list").split())
     run(tmp_path / "empty", tmp_path, "python", "-c", "import onnxruntime, psycopg, tandem.referee.cli")
-    with zipfile.ZipFile(wheel) as archive:
-        (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))
+    (metadata,) = (content.decode() for name, content in contents(wheel).items() if name.endswith("/METADATA"))
     extras = set(re.findall(r"^Provides-Extra: (.*)$", metadata, re.MULTILINE)) - {"dev"}
     assert extras >= {"compare", "figures", "onnx", "postgresql", "ray"}
     subprocess.run([*install, "--dry-run", f"{wheel}[{','.join(sorted(extras))}]"], env=environment, check=True)
