@@ -1,17 +1,11 @@
-"""What the workers of one run compile: each loop once, whoever needs it first; the largest loops before any test."""
+"""What the workers of one run compile: each loop once, whoever needs it first."""
 
 import fcntl
 import hashlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
-
-MANY = 1000
-"""From so many tests on the largest loops are compiled first."""
 
 
 def share(folder: Path) -> None:
@@ -58,42 +52,3 @@ def share(folder: Path) -> None:
 
     patched: tuple[Any, Any] = Dispatcher, FunctionCache
     patched[0].compile, patched[1].save_overload = compile_once, save_alone
-
-
-def large_loops() -> Iterator[Callable[[], Any]]:
-    """Yield what compiles the loops of gradient descent: seconds for each kind of record, noise and domain."""
-    from common.numerics.randomness import RandomSource
-    from curator.learners.base import learn_from
-    from curator.learners.half_spaces import Sgd
-    from tests.common.numerics.test_targets import sampler
-
-    kinds: tuple[dict[str, Any], ...] = ({}, {"domain": "box", "start": 1.0}, {"lasso": 0.2})
-    cases = [
-        *((noise, more, d, False) for d, noise, more in product((19, 4), (0.7, 0.0), (*kinds, kinds[1] | kinds[2]))),
-        *((0.7, more, 100, False) for more in kinds[:2]),
-        (0.0, {}, 19, True),
-        (0.7, {}, 100, True),
-        (0.7, {}, 4, True),
-    ]
-
-    def learn(noise: float, more: dict[str, Any], d: int, fixed: bool) -> None:
-        learner = Sgd(steps=20, diameter=6.0, noise=noise, **more)
-        learn_from(learner, sampler(d, fixed=fixed), RandomSource.seeded(1), None)
-
-    for case in cases:
-        yield partial(learn, *case)
-
-
-def compile_part(part: int, parts: int) -> None:
-    """Compile every ``parts``-th large loop, from number ``part`` on.
-
-    Nothing is traced meanwhile: for its coverage the compiler would take half as long again.
-    """
-    tracer = sys.gettrace()
-    sys.settrace(None)
-    try:
-        for place, work in enumerate(large_loops()):
-            if place % parts == part:
-                work()
-    finally:
-        sys.settrace(tracer)

@@ -118,12 +118,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Share out the largest loops among the workers of a large run, before any test waits for one."""
-    from tests.compiling import MANY, compile_part
-
-    gc.freeze()  # ten thousand collected tests are no garbage: looking through them again and again takes time
-    if "PYTEST_XDIST_WORKER" in os.environ and len(session.items) >= MANY:
-        compile_part(int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    """Look for no garbage among ten thousand collected tests: to go through them again and again takes time."""
+    gc.freeze()
 
 
 @pytest.fixture
