@@ -218,33 +218,12 @@ def test_a_run_over_tls_with_a_witness_ends_as_it_would_without(ours, scenario, 
         assert audited.exit_code == 0, audited.stderr
         refused = call(tmp_path, referee_command, "runs", "--url", referee)
         complains(refused, f"Peer not trusted: the referee at {referee} shows a certificate of an author")
+        unshown = call(tmp_path, referee_command, "serve", "--port", "0", "--curator", curator, *believing)
+        complains(unshown, f"the curator at {curator} speaks only to who shows a certificate", "--tls-client-cert")
     plain = call(tmp_path, referee_command, *run[:4], "--json", "--ephemeral", "--output", str(tmp_path / "plain"))
     in_the_clear = json.loads(plain.stdout)
     same = ("status", "iterations", "answer", "estimate", "privacy")
     assert {name: over_tls[name] for name in same} == {name: in_the_clear[name] for name in same}
-
-
-def test_what_is_amiss_between_a_curator_and_who_speaks_to_it_is_said_in_a_line(ours, scenario, tmp_path):
-    other, past = circle(tmp_path / "other"), circle(tmp_path / "past", now=PAST)
-    port = str(free_port())
-    shown = {place: str(place / "referee" / "client.pem") for place in (ours, other, past)}
-    peer, option = "the curator at https://", "--tls-client-cert"
-    ended = "the certificate of this client of the curator", "ended on 2021-02-01", "referee cert"
-    with up(
-        tmp_path, "curator.cli", "serve", scenario, "--seed", "1", "--port", port, "--ephemeral", *TRUSTING,
-        *server(ours, "curator"), "--tls-client-ca", str(ours / "curator" / "ca.pem"), **TOKENS,
-    ):  # fmt: skip
-        for believed, client, wanted in (
-            (other, shown[ours], (peer, "authority that is not trusted here", "--tls-ca")),
-            (ours, None, (peer, "speaks only to who shows a certificate", option)),
-            (ours, shown[other], (peer, "does not accept the certificate", option)),
-            (ours, shown[past], ended),
-        ):
-            words = ["serve", "--port", "0", "--curator", f"https://127.0.0.1:{port}"]
-            words += ["--tls-ca", str(believed / "referee" / "ca.pem"), *([] if client is None else [option, client])]
-            complains(call(tmp_path, referee_command, *words), *wanted)
-        done = call(tmp_path, agent_command, "host", scenario, "--referee", f"http://127.0.0.1:{port}")
-        complains(done, "this service speaks TLS", "https://", "--tls-ca")
 
 
 def complains(done: Result, *words: str) -> None:

@@ -104,27 +104,6 @@ def test_all_rows_that_were_read_are_charged_whatever_where_keeps(tmp_path):
             run(tmp_path / file[:-4], chosen("1", file))
 
 
-@pytest.mark.slow
-def test_a_file_that_both_sides_read_is_charged_what_its_rows_are_promised_together(tmp_path):
-    selection = {"seed": 1, "unasked": 0.5}
-    sides = {
-        side: {"table": {**TABLE, "files": ["all.csv"], "selection": {**selection, "keep": keep}}}
-        for side, keep in (("source", "volunteers"), ("target", "population"))
-    }
-    values = np.random.default_rng(0).random(400) * 7
-    (tmp_path / "all.csv").write_text("x,y\n" + "".join(f"{x:.6f},{'yes' if x > 3 else 'no'}\n" for x in values))
-    limit = {**TREE["curator"], "lifetime": {"epsilon": 90.5, "delta": 0.05}}
-    with pytest.raises(BudgetExceeded, match=r"lifetime budget is \(90.5"):  # one run alone has 90 + 1
-        run(tmp_path / "none", own(tmp_path, **sides, curator=limit))
-    assert not PeopleLedger().table()
-    finished = run(tmp_path / "one", own(tmp_path, **sides))
-    assert finished.result["privacy"]["together"]["epsilon"] == finished.result["privacy"]["all_runs"]["epsilon"]
-    assert finished.all_runs["curator"]["epsilon"] == pytest.approx(91.0)
-    limit["lifetime"] = {"epsilon": 181.0, "delta": 0.05}
-    with pytest.raises(BudgetExceeded, match=r"would have spent \(182"):
-        run(tmp_path / "two", own(tmp_path, **sides, curator=limit))
-
-
 def test_a_check_beforehand_leaves_no_file(tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
