@@ -428,11 +428,6 @@ _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.en
 class HttpRequest:
     """ASGI's ``scope``, ``receive`` and ``send`` of a request, and its state for the connection."""
 
-    __slots__ = (
-        "_changed", "_chunked", "_connection", "_continue", "_head", "_read", "answered", "begun", "handler", "headers",
-        "keep_alive", "method", "parts", "target", "unread", "version", "whole",
-    )  # fmt: skip
-
     def __init__(self, connection: HttpConnection, parser: httptools.HttpRequestParser, target: bytes) -> None:
         self._connection = connection
         self.method = parser.get_method().decode("ascii")

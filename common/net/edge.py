@@ -204,7 +204,6 @@ class Edge:
     statuses: Counter[int] = field(default_factory=Counter)
     problems: Counter[str] = field(default_factory=Counter)
     unfinished: dict[int, int] = field(default_factory=lambda: dict.fromkeys(UNFINISHED, 0))
-    _small: dict[tuple[str, str], Handler | None] = field(default_factory=dict, init=False, repr=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -241,12 +240,6 @@ class Edge:
 
     def small(self, method: str, path: str) -> Handler | None:
         """Return the handler of a request on the fast path if its body never has more than :data:`TINY` bytes."""
-        parent = (method, path.rpartition("/")[0] + "/")
-        if parent in self.short and (method, path) not in self.short:
-            # All resources below one path have one limit, so it is looked up once.
-            if parent not in self._small:
-                self._small[parent] = self.short[parent] if self.limit(path) == TINY else None
-            return self._small[parent]
         handler = self._handler(method, path)
         return handler if handler is not None and self.limit(path) == TINY else None
 
