@@ -67,14 +67,10 @@ def _threads_end() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Look for garbage as rarely as commands do; let the workers of a run, if there are several, compile loops once."""
+    """Look for garbage as rarely as commands do."""
     from common.net.cli import NEW_OBJECTS
 
     gc.set_threshold(NEW_OBJECTS)
-    if "PYTEST_XDIST_WORKER" in os.environ and config.option.basetemp:  # a run within a test has neither of its own
-        from tests.compiling import share
-
-        share(Path(config.option.basetemp).parent / "compiling")
 
 
 @pytest.hookimpl(wrapper=True)
