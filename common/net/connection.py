@@ -99,11 +99,6 @@ class ServerState:
 class HttpConnection(asyncio.Protocol):
     """One connection; the parser calls the methods whose names begin with ``on_``."""
 
-    __slots__ = (
-        "_closing", "_drained", "_head", "_idle", "_incoming", "_loop", "_parser", "_paused", "_requests", "_timer",
-        "_tls", "_unsent", "_url", "_watching", "expects_continue", "full", "headers", "lost", "state", "transport",
-    )  # fmt: skip
-
     def __init__(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
         self.state, self._loop = state, loop
         self._tls = None if state.tls is None else TlsStream(state.tls)
