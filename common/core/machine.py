@@ -58,6 +58,12 @@ def _further_cores() -> ThreadPoolExecutor:
 
 
 @cache
+def ahead() -> ThreadPoolExecutor:
+    """Return a pool of waiting threads, one per processor, for work that is done ahead of the thread that uses it."""
+    return ThreadPoolExecutor(processors(), "ahead")
+
+
+@cache
 def _linear_algebra() -> Any:
     """Return the controller of NumPy's and SciPy's linear algebra threads; finding both takes milliseconds."""
     import scipy.linalg  # noqa: F401 - loads SciPy's library
@@ -199,7 +205,8 @@ def _before_fork() -> None:
 
 def _after_fork() -> None:
     _forked["without them"] |= _forked["with threads"]
-    _further_cores.cache_clear()  # its threads are missing, too
+    for pool in (_further_cores, ahead):
+        pool.cache_clear()  # its threads are missing, too
 
 
 def _polars_has_threads() -> bool:

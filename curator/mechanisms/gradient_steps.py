@@ -3,7 +3,6 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -12,7 +11,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
-from common.core.machine import processors
+from common.core.machine import ahead, processors
 from common.local.records import Records
 from common.numerics.kernels import WIDTH, alike, fma, greatest, least, load, nearest, njit, njit_inlined, store
 from common.numerics.kernels import total as sum_of
@@ -480,13 +479,14 @@ def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     if threads == 1 or count <= _FEW:
         yield from map(prepare, range(count))
         return
-    pool = ThreadPoolExecutor(threads, "ahead")
+    pending = deque(ahead().submit(prepare, number) for number in range(min(threads + 1, count)))
     try:
-        pending = deque(pool.submit(prepare, number) for number in range(min(threads + 1, count)))
         for number in range(threads + 1, threads + 1 + count):
             found = pending.popleft().result()
             if number < count:
-                pending.append(pool.submit(prepare, number))
+                pending.append(ahead().submit(prepare, number))
             yield found
     finally:
-        pool.shutdown(cancel_futures=True)
+        for item in pending:
+            if not item.cancel():
+                item.exception()  # wait for it, since it works on the caller's data

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from common.core.arrays import AnyArray, Bits, Indices
 from common.core.durable import SPEAKS, claim, claim_people, hold, make_folder
 from common.core.errors import AlreadyAnswered, BadInput, BadMessage
-from common.core.machine import check_memory
+from common.core.machine import check_memory, on_all_cores, processors
 from common.core.version import PROTOCOL
 from common.crypto.identity import Identity, Signed
 from common.data.population import RecordSource, open_records
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 
 _FEW = 1 << 20  # number of people whose answers always fit into memory
+_ALONE = 1 << 16  # number of people whom one thread counts before others have started
 _COUNTED = 2  # bytes per person: how often they answered, in all runs and in this one
 
 
@@ -257,16 +258,22 @@ People = Indices | Mask
 
 def count_spent(asked: People, most: int, counts: Counts) -> int:
     """Return how many of the people may not answer again: at most ``most`` times in this run, and in no other."""
-    look = _masked_spent if asked.dtype == np.uint8 else _listed_spent
-    return int(look(asked, most, _together(counts)))
+    if asked.dtype == np.uint8:
+        return int(_masked_spent(asked, most, _together(counts)))
+    return sum(on_all_cores(lambda part: int(_listed_spent(part, most, _together(counts))), _shares(asked)))
 
 
 def count_asked(asked: People, counts: Counts) -> None:
     """Add one for each person asked."""
     if asked.dtype == np.uint8:
         _masked_added(asked, counts)
-    else:
-        _listed_added(asked, _together(counts))
+    else:  # all differ, so no two threads count the same person
+        on_all_cores(lambda part: _listed_added(part, _together(counts)), _shares(asked))
+
+
+def _shares(people: AnyArray) -> list[AnyArray]:
+    """Return the people in a part for each core, or in one part if they are few."""
+    return np.array_split(people, processors() if len(people) > _ALONE else 1)
 
 
 _ONE = np.uint16(0x0101)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -314,14 +315,27 @@ def test_a_single_core_prepares_each_item_when_its_turn_comes(monkeypatch):
         assert begun == [threading.current_thread()] * (used + 1)
 
 
-def test_an_error_or_a_caller_that_stops_early_leaves_no_thread(cores):
+def test_an_error_or_a_caller_that_stops_early_leaves_no_work(cores):
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def prepare(number: int, wrong: int = -1) -> int:
+        begun.append(number)
+        time.sleep(0.002)
+        ended.append(number)
+        return 1 // (number - wrong)
+
     for wrong in (0, 7):
         with pytest.raises(ZeroDivisionError):
-            list(prefetch(lambda number: 1 // (number - wrong), 20))  # noqa: B023 - used at once
-    items: Any = prefetch(lambda number: number, 1000)
-    assert next(items) == 0
+            list(prefetch(partial(prepare, wrong=wrong), 20))
+        assert sorted(begun) == sorted(ended)
+    items: Any = prefetch(prepare, 1000)
+    assert next(items) == 1
     items.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+    before = list(begun)
+    assert sorted(before) == sorted(ended)
+    time.sleep(0.01)
+    assert begun == before
 
 
 def two_classes(n: int, share: float = 0.5, seed: int = 1) -> Records:

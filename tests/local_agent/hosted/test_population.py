@@ -329,7 +329,9 @@ def test_dropout_has_its_share_and_hosts_that_share_people_simulate_each_person_
         assert features[0] == features[1] != one._population.records(np.arange(5)).features.tolist()
 
 
-def test_people_are_counted_alike_by_their_numbers_and_by_a_mask():
+@for_each("alone", [1, 1 << 16])
+def test_people_are_counted_alike_by_their_numbers_and_by_a_mask(monkeypatch, alone):
+    monkeypatch.setattr(hosted, "_ALONE", alone)  # one person more is counted on all cores
     random = np.random.default_rng(1)
     before = random.integers(0, 3, (501, 2)).astype(np.uint8)
     in_all, here = before.T
