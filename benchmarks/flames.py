@@ -2,8 +2,8 @@
 
     python -m benchmarks.flames [JOB ...] [--rounds 200]
 
-Writes ``docs/pictures/rounds-JOB.svg``, by default of ``a1`` and ``b2``, in a minute. py-spy must be on the path (``pip
-install py-spy``); no other command needs it. Only the driver's exchanges with the curator and with agents are drawn, so
+Draws a picture of each job into ``docs/pictures``, by default of ``a1`` and ``b2``, in two minutes. py-spy must be on
+the path (``pip install py-spy``); no other command needs it. Only the driver's exchanges with the curator and with agents are drawn, so
 no start and no compilation. A frame is as wide as the share of samples in it or below it, waiting for the disk
 included; those below half a percent are left out.
 """
