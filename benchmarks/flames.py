@@ -3,9 +3,9 @@
     python -m benchmarks.flames [JOB ...] [--rounds 200]
 
 Draws a picture of each job into ``docs/pictures``, by default of ``a1`` and ``b2``, in two minutes. py-spy must be on
-the path (``pip install py-spy``); no other command needs it. Only the driver's exchanges with the curator and with agents are drawn, so
-no start and no compilation. A frame is as wide as the share of samples in it or below it, waiting for the disk
-included; those below half a percent are left out.
+the path (``pip install py-spy``); no other command needs it. Only the driver's exchanges with the curator and with
+agents are drawn, so no start and no compilation. A frame is as wide as the share of samples in it or below it, waiting
+for the disk included; those below half a percent are left out.
 """
 
 from __future__ import annotations
