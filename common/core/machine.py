@@ -58,7 +58,7 @@ def _further_cores() -> ThreadPoolExecutor:
 
 
 @cache
-def ahead() -> ThreadPoolExecutor:
+def waiting_threads() -> ThreadPoolExecutor:
     """Return a pool of waiting threads, one per processor, for work that is done ahead of the thread that uses it."""
     return ThreadPoolExecutor(processors(), "ahead")
 
@@ -205,7 +205,7 @@ def _before_fork() -> None:
 
 def _after_fork() -> None:
     _forked["without them"] |= _forked["with threads"]
-    for pool in (_further_cores, ahead):
+    for pool in (_further_cores, waiting_threads):
         pool.cache_clear()  # its threads are missing, too
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
-from common.core.machine import ahead, processors
+from common.core.machine import processors, waiting_threads
 from common.local.records import Records
 from common.numerics.kernels import WIDTH, alike, fma, greatest, least, load, nearest, njit, njit_inlined, store
 from common.numerics.kernels import total as sum_of
@@ -479,12 +479,12 @@ def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     if threads == 1 or count <= _FEW:
         yield from map(prepare, range(count))
         return
-    pending = deque(ahead().submit(prepare, number) for number in range(min(threads + 1, count)))
+    pending = deque(waiting_threads().submit(prepare, number) for number in range(min(threads + 1, count)))
     try:
         for number in range(threads + 1, threads + 1 + count):
             found = pending.popleft().result()
             if number < count:
-                pending.append(ahead().submit(prepare, number))
+                pending.append(waiting_threads().submit(prepare, number))
             yield found
     finally:
         for item in pending:

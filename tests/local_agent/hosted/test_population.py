@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -24,11 +23,9 @@ from common.core.errors import (
     BadMessage,
     BadScenario,
     BrokenLedger,
-    PeerMisbehaved,
     PeerUnavailable,
 )
-from common.core.version import HEADER, stated
-from common.crypto.identity import Identity, verify
+from common.crypto.identity import verify
 from common.data.population import SimulatedRecordSource, TableRecordSource
 from common.lifetime.charging import Charging
 from common.local import packing
@@ -44,7 +41,6 @@ from common.net.client import HttpWitness, witness_at
 from common.numerics.randomness import RandomSource
 from local_agent import answers as asking
 from local_agent.answers import NotOneEach, OwnNoise, answer_together
-from local_agent.client import HostClient, RefereeClient
 from local_agent.hosted import population as hosted
 from local_agent.hosted.population import Population, open_population
 from referee.service.witness import witness_app
@@ -539,20 +535,3 @@ def test_people_who_are_charged_have_the_ledger_of_people_as_a_witness(tmp_path)
         with pytest.raises(BrokenLedger, match=f"{name} is not the newest of this host"):
             host(name, ledger)
     host("one").close()
-
-
-def test_a_host_takes_the_longest_question_and_one_person_does_not():
-    people = np.arange(messages.MAX_LISTED)
-    listed = {"people": messages.pack_slots(people[::-1]), "slots": messages.pack_slots(people[::-1])}
-    question = Identity.create().sign(messages.Assignment.KIND, {**listed, "query": {"kind": "x" * (1 << 20)}})
-    answers = httpx.MockTransport(
-        lambda request: httpx.Response(200, content=question.raw(), headers={HEADER: stated()})
-    )
-    poll = Identity.create().sign(messages.Poll.KIND, {})
-    with closing(HostClient("http://127.0.0.1:1", patience=0.0, transport=answers)) as host:
-        assert host.poll(poll) == question
-    with (
-        closing(RefereeClient("http://127.0.0.1:1", patience=0.0, transport=answers)) as individual,
-        pytest.raises(PeerMisbehaved, match="more than 16,777,216 bytes"),
-    ):
-        individual.poll(poll)
