@@ -38,7 +38,7 @@ def processors() -> int:
 def on_all_cores(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
     """Apply compiled work to each piece, with one thread per processor; this thread takes the last piece."""
     *others, last = pieces
-    begun = [_further_cores().submit(work, piece) for piece in others]
+    begun = [further_cores().submit(work, piece) for piece in others]
     try:
         found = [work(last)]
         for piece, result in zip(reversed(others), reversed(begun), strict=True):
@@ -52,15 +52,9 @@ def on_all_cores(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
 
 
 @cache
-def _further_cores() -> ThreadPoolExecutor:
-    """Return a pool of waiting threads, since starting one takes as long as much of the work."""
+def further_cores() -> ThreadPoolExecutor:
+    """Return a pool of one thread fewer than processors; they wait, as starting one takes as long as much work."""
     return ThreadPoolExecutor(max(1, processors() - 1), "cores")
-
-
-@cache
-def waiting_threads() -> ThreadPoolExecutor:
-    """Return a pool of waiting threads, one per processor, for work that is done ahead of the thread that uses it."""
-    return ThreadPoolExecutor(processors(), "ahead")
 
 
 @cache
@@ -205,8 +199,7 @@ def _before_fork() -> None:
 
 def _after_fork() -> None:
     _forked["without them"] |= _forked["with threads"]
-    for pool in (_further_cores, waiting_threads):
-        pool.cache_clear()  # its threads are missing, too
+    further_cores.cache_clear()  # its threads are missing, too
 
 
 def _polars_has_threads() -> bool:

@@ -3,6 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -11,7 +12,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
-from common.core.machine import processors, waiting_threads
+from common.core.machine import further_cores, processors
 from common.local.records import Records
 from common.numerics.kernels import WIDTH, alike, fma, greatest, least, load, nearest, njit, njit_inlined, store
 from common.numerics.kernels import total as sum_of
@@ -469,23 +470,28 @@ _FEW = 8  # up to this number of items no other threads are used
 
 
 def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
-    """Yield ``prepare(0), ..., prepare(count - 1)``, each prepared by a thread while the caller uses earlier ones.
+    """Yield ``prepare(0), ..., prepare(count - 1)``, prepared by all cores while the caller uses earlier ones.
 
-    There are as many threads as cores, and at most one item more is prepared ahead. On a single core, or for only a few
-    items, there are no threads, and each item is used while it is in the cache. ``prepare`` must be safe to call from
+    The caller itself prepares an item that no thread has started when the next one is not ready: together with the
+    further threads, one fewer than cores, no core is idle. At most two items more than cores are held. On a single
+    core, or for only a few items, each item is used while it is in the cache. ``prepare`` must be safe to call from
     several threads at once. It gets only its number, so no result depends on which thread is faster.
     """
-    threads = processors()
-    if threads == 1 or count <= _FEW:
+    if processors() == 1 or count <= _FEW:
         yield from map(prepare, range(count))
         return
-    pending = deque(waiting_threads().submit(prepare, number) for number in range(min(threads + 1, count)))
+    pending: deque[Future[T]] = deque()
     try:
-        for number in range(threads + 1, threads + 1 + count):
-            found = pending.popleft().result()
-            if number < count:
-                pending.append(waiting_threads().submit(prepare, number))
-            yield found
+        for number in range(count):
+            while len(pending) <= processors() and number + len(pending) < count:
+                pending.append(further_cores().submit(prepare, number + len(pending)))
+            while not pending[0].done():
+                free = next((place for place, item in enumerate(pending) if item.cancel()), None)
+                if free is None:
+                    break
+                pending[free] = Future()
+                pending[free].set_result(prepare(number + free))
+            yield pending.popleft().result()
     finally:
         for item in pending:
             if not item.cancel():
