@@ -96,7 +96,6 @@ def eliminate(matrix: Words, columns: int) -> Indices:
     """
     words, rows = matrix.shape
     pivots = np.empty(min(rows, columns), dtype=np.int64)
-    clear = np.empty(rows, dtype=np.uint64)
     rank = 0
     for column in range(columns):
         if rank == rows:
@@ -109,20 +108,25 @@ def eliminate(matrix: Words, columns: int) -> Indices:
             continue
         for w in range(word, words):
             matrix[w, rank], matrix[w, row] = matrix[w, row], matrix[w, rank]
-        below = clear[rank + 1 :]
-        for r, packed in enumerate(matrix[word, rank + 1 :]):
-            below[r] = _NONE - ((packed >> bit) & _ONE)
-        for w in range(word, words):
-            _subtract(matrix[w, rank + 1 :], below, matrix[w, rank])
+        below, pivot = matrix[word, rank + 1 :], matrix[word, rank]
+        for w in range(word + 1, words):
+            _subtract(matrix[w, rank + 1 :], below, bit, matrix[w, rank])
+        for r in range(len(below)):
+            below[r] ^= _mask(below[r], bit) & pivot
         pivots[rank] = column
         rank += 1
     return pivots[:rank]
 
 
 @njit
-def _subtract(packed: Words, where: Words, pivot: np.uint64) -> None:
+def _subtract(packed: Words, below: Words, bit: np.uint64, pivot: np.uint64) -> None:
     for r in range(len(packed)):
-        packed[r] ^= where[r] & pivot
+        packed[r] ^= _mask(below[r], bit) & pivot
+
+
+@njit
+def _mask(word: np.uint64, bit: np.uint64) -> np.uint64:
+    return _NONE - ((word >> bit) & _ONE)  # all bits where this bit is 1, or none
 
 
 @njit
