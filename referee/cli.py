@@ -237,8 +237,8 @@ def init_command(
 
     It reads the names of the columns and counts rows; bounds and categories are asked for, never taken from the data.
     A wrong answer is asked for again, and < goes back. --yes refuses columns that no option names. A text that holds a
-    comma stands in double quotes. Exit status 0: written; 1: a table cannot be read; 2: an option is wrong, or the file
-    is there already.
+    comma stands in double quotes. Exit status 0: written; 1: a table cannot be read, or a question is not answered;
+    2: an option is wrong, or the file is there already.
 
     Example: referee init testers.csv customers.csv --label renews --positive yes --negative no --bounds visits=0:30
     """

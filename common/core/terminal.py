@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from common.core.errors import BadInput
 from common.core.plain import command, plain, visible
 
 if TYPE_CHECKING:
@@ -53,8 +54,20 @@ def deliver_json(value: Any) -> None:
 
 
 def ask(question: str, default: str | None = None) -> str:
-    """Ask a person on the terminal; return the typed text, or ``default`` if nothing was typed."""
-    return str(typer.prompt(plain(question), default=default))
+    """Ask a person on the terminal; return the typed text, or ``default`` if nothing was typed.
+
+    Raises BadInput if the input is not a terminal and has ended.
+    """
+    try:
+        return str(typer.prompt(plain(question), default=default))
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        say("")  # ends the line of the question
+        raise BadInput(
+            "the input ended before this question was answered: give the option that it names, or run the command on "
+            "a terminal"
+        ) from None
 
 
 def styled(*parts: tuple[str, str]) -> Text:

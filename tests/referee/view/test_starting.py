@@ -69,6 +69,12 @@ def test_flags_say_everything_and_what_the_fields_hold_changes_nothing(tables):
     assert (tables / "first.yaml").read_bytes() == (tables / "second.yaml").read_bytes()
 
 
+def test_questions_without_a_terminal_name_what_a_script_should_give(tables):
+    for answers in ("", "sick\nyes\n"):
+        init(answers=answers, status=1, says="the input ended before this question was answered: give the option")
+    assert not (tables / "ward.yaml").exists()
+
+
 def test_questions_ask_what_no_option_says_and_show_no_field(tables):
     done = init(answers="sick\nyes\nno\n24:1\nn\n18:90\nc\nf, m\ns\nsex\n")
     assert load("ward.yaml").source.table.features == (*FEATURES, Missing(column="sex"))
