@@ -52,7 +52,7 @@ test: .venv/installed-dev ## every contract, theorem and service at small size, 
 test-slow: .venv/installed-dev ## the slow tests alone: services, printed commands, audits, on Ray and Docker where they are there
 	$(PYTEST) -n 5 -m "slow and not thorough" # three wait, for services or containers, while two work
 
-test-all: test test-slow ## all that CI tests, each test once: about 25 minutes
+test-all: test test-slow ## all that CI tests, each test once: about 20 minutes
 
 test-thorough: .venv/installed-dev ## many further cases of what slow tests try: about half an hour
 	$(PYTEST) -m thorough
