@@ -398,13 +398,13 @@ def _most(task: PlanTask, other_shares: float) -> float | None:
         if epsilon > payable(delta, error):
             epsilon = payable(delta, error)
             delta = delta_left(delta, epsilon, error)
-        whole = mu_allowed(epsilon, delta)
-        return whole if task.rounds == 1 else down(whole / task.rounds**0.5, 8.0)
+        total_mu = mu_allowed(epsilon, delta)
+        return total_mu if task.rounds == 1 else down(total_mu / task.rounds**0.5, 8.0)
     mu = up(paper_mu(task.epsilon / 2.0, task.delta) / (1.0 - other_shares) ** 0.5, 16.0)
-    found = delta_of(mu * up(task.rounds**0.5), task.epsilon)
-    if found > task.delta:
+    delta = delta_of(mu * up(task.rounds**0.5), task.epsilon)
+    if delta > task.delta:
         raise BadScenario(
-            f"{task.rounds} calls with the printed noise have delta {found:.3g} at epsilon = {task.epsilon:g}, more "
+            f"{task.rounds} calls with the printed noise have delta {delta:.3g} at epsilon = {task.epsilon:g}, more "
             f"than {task.delta:g}: take one round, or bounds: tight"
         )
     return mu

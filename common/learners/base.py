@@ -245,9 +245,9 @@ class LearnerSettings(OpenSettings):
         budget = task.budget
         if budget is None:
             return task.any_people(PAPER + "Lemma 3.2", "n of the statistics (no privacy)")
-        found = self.paper_people(task, *budget) if task.paper else None
-        if found is not None:
-            return found
+        people = self.paper_people(task, *budget) if task.paper else None
+        if people is not None:
+            return people
         least = partial(smallest_n, *budget, lambda size: [*(task.calls(size).events(self) or ()), *task.beside])
         text = "max(n of the statistics, least n whose rounds cost at most epsilon)"
         return follow(task.given_n, lambda: max(task.sample, least()), text, CORRECTIONS + "curator")
@@ -294,11 +294,11 @@ def parse_settings(written: Any) -> OpenSettings:
 
 def _read(parse: Callable[[Any], V], written: Any) -> V:
     try:
-        found = parse(written)
+        settings = parse(written)
     except BadMessage as error:
         raise BadScenario(f"learner: {error.detail}") from None
-    found._written = written
-    return found
+    settings._written = written
+    return settings
 
 
 def _accepted(value: Any) -> OpenSettings:

@@ -98,10 +98,10 @@ class OpenSgd(OpenSettings):
         return dimension - (self.loss == "squared") + (self.intercept != 0.0)
 
     def plan(self, task: PlanTask) -> tuple[SgdSettings, PlannedValue]:
-        given = task.given_n
-        learner = self.complete(task, None if given == PLAN else given)
+        given_n = task.given_n
+        learner = self.complete(task, None if given_n == PLAN else given_n)
         n = learner.planned_people(task)
-        while task.paper and given == PLAN and self.noise == PLAN:
+        while task.paper and given_n == PLAN and self.noise == PLAN:
             again = self.complete(task, int(n.value))
             if again == learner:
                 break
@@ -174,8 +174,8 @@ class SgdSettings(OpenSgd, LearnerSettings):
         if self.look:
             return math.inf  # the released hypothesis is for records that are not shortened
         margin = self._margin(norm, dimension)
-        of = {"hinge": 1.0 + margin, "perceptron": margin, "squared": 1.0, "logistic": float(np.logaddexp(0.0, margin))}
-        return of[self.loss]
+        logistic = float(np.logaddexp(0.0, margin))
+        return {"hinge": 1.0 + margin, "perceptron": margin, "squared": 1.0, "logistic": logistic}[self.loss]
 
     def steepest(self, norm: float, dimension: int) -> float:
         if self.look:
@@ -281,10 +281,10 @@ class SvmSettings(LearnerSettings):
 def greatest_mu(task: PlanTask, name: str, plan: Callable[[float], Plan]) -> float:
     """Return the greatest mu whose plan fits the curator's budget together with the other events of the task."""
     epsilon, delta = task.delta_budget(f"the learner {name}")
-    found = largest(lambda mu: fits([*plan(mu), *task.beside], epsilon, delta), min(epsilon, _MOST), 1e-5, _MOST)
-    if found == 0.0 or not math.isfinite(found):
+    greatest = largest(lambda mu: fits([*plan(mu), *task.beside], epsilon, delta), min(epsilon, _MOST), 1e-5, _MOST)
+    if greatest == 0.0 or not math.isfinite(greatest):
         raise BadScenario("no release fits the curator's budget: raise epsilon or delta, or lower rounds")
-    return found
+    return greatest
 
 
 class OpenPreconditioned(OpenSettings):
@@ -310,8 +310,8 @@ class OpenPreconditioned(OpenSettings):
         if self.mu != PLAN:
             return self.settled(kind)
         calls = Calls(n or 1, None, 1.0, task.rounds)
-        found = greatest_mu(task, self.name, lambda mu: calls.events(self.settled(kind, mu=mu)) or ())
-        return self.settled(kind, mu=found)
+        greatest = greatest_mu(task, self.name, lambda mu: calls.events(self.settled(kind, mu=mu)) or ())
+        return self.settled(kind, mu=greatest)
 
 
 class PreconditionedSettings(OpenPreconditioned, LearnerSettings):

@@ -106,8 +106,8 @@ class GnMax(OpenGnMax, Aggregation):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        given = (self.noise is not None, self.epsilon is not None, self.delta is not None)
-        if given not in ((True, False, False), (False, True, True)):
+        present = (self.noise is not None, self.epsilon is not None, self.delta is not None)
+        if present not in ((True, False, False), (False, True, True)):
             raise ValueError("gnmax: give either noise, or both epsilon and delta")
         return self
 
@@ -173,10 +173,10 @@ class SparseVector(WholeRelease, OpenSparseVector):
         try:
             self.thresholds(queries, self.cutoff)
             if self.bounds == "paper":
-                wanted = votes.printed(self.cutoff, queries, self.epsilon, self.delta, self.beta)[1]
-                if chunks < wanted or people < wanted:
+                required = votes.printed(self.cutoff, queries, self.epsilon, self.delta, self.beta)[1]
+                if chunks < required or people < required:
                     raise BadInput(
-                        f"the constants that Algorithm 2 prints take {wanted:,} chunks for {queries:,} queries and "
+                        f"the constants that Algorithm 2 prints take {required:,} chunks for {queries:,} queries and "
                         f"{self.cutoff} bottoms, found {chunks:,} chunks of {people:,} records: take bounds: tight"
                     )
         except BadInput as unfit:
@@ -302,8 +302,8 @@ class OpenModelAgnostic(OpenSettings):
             raise BadScenario(f"curator.learner.aggregation: {explain(error)}") from None
         chunks = _enough(self, aggregation) if self.chunks == PLAN else self.chunks
         written = self.as_written["aggregation"]
-        shown = {key: planned[key] if left_open(value) else value for key, value in written.items()}
-        return self.settled(ModelAgnosticSettings, chunks=chunks, aggregation=shown)
+        settings = {key: planned[key] if left_open(value) else value for key, value in written.items()}
+        return self.settled(ModelAgnosticSettings, chunks=chunks, aggregation=settings)
 
     def _planned(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> dict[str, float]:
         aggregation = self.aggregation
@@ -378,16 +378,16 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         aggregation = self.aggregation
         text = f"least k at which {AGREEMENT:.0%} agreement is seen through the noise"
         chunks = follow(asked.given("chunks"), lambda: _enough(self, aggregation), text, SOURCE)
-        found = {"chunks": chunks}
+        values = {"chunks": chunks}
         if self.draws is None and (task.vc_dimension or task.hypotheses or 0) > 1:
-            found |= theorem_sizes(self, aggregation, task)
+            values |= theorem_sizes(self, aggregation, task)
         if not isinstance(aggregation, GnMax):
             text = "distance to instability from which all points are answered with probability 95%"
-            return {**found, "margin": fixed(_margin(self, aggregation), text, SOURCE)}
+            return {**values, "margin": fixed(_margin(self, aggregation), text, SOURCE)}
         sigma = aggregation.sigma(self.queries, self.touched)
         flipped = votes.flips(AGREEMENT, self.chunks, sigma, self.class_count)
         return {
-            **found,
+            **values,
             "sigma": fixed(sigma, "sigma of a count: sqrt(2 m T)/mu*(eps, delta)", SOURCE),
             "flips": fixed(flipped, f"share of answers against {AGREEMENT:.0%} of the teachers", SOURCE),
         }
@@ -435,14 +435,14 @@ def theorem_sizes(
     m, dimension = _student_size(task)
     bottoms = min(m, votes.enough_bottoms((1 + task.agnostic) * task.alpha, m, task.beta))
     each = task.beta / m
-    found = {"theorem_queries": fixed(m, "(32/alpha^2)(V ln(2em/V) + ln(4/beta)): an agnostic student", _THEOREMS)}
+    sizes = {"theorem_queries": fixed(m, "(32/alpha^2)(V ln(2em/V) + ln(4/beta)): an agnostic student", _THEOREMS)}
     text = "3 (e m + sqrt(e m ln(m/beta)/2)), e = " + ("2 alpha, for gamma = alpha" if task.agnostic else "alpha")
     try:
         if isinstance(aggregation, GnMax):
             sigma = aggregation.sigma(learner.queries, learner.touched) * math.sqrt(m / learner.queries)
             chunks = least(lambda k: votes.flips(2.0 / 3.0, k, sigma, learner.class_count) <= each, 1)
         elif isinstance(aggregation, SparseVector):
-            found["theorem_cutoff"] = fixed(bottoms, text, _THEOREMS)
+            sizes["theorem_cutoff"] = fixed(bottoms, text, _THEOREMS)
             margin = aggregation.thresholds(m + (learner.stream or 0), bottoms).margin(each)
             chunks = 6 * learner.touched * (margin + 1)
         else:
@@ -450,12 +450,12 @@ def theorem_sizes(
             chunks = 6 * learner.touched * (votes.stability_margin(each, *share) + 1)
     except BadInput:  # the noise cannot be drawn
         return {
-            name: fixed(one.value, f"{one.formula}; too many for this budget", _THEOREMS) for name, one in found.items()
+            name: fixed(one.value, f"{one.formula}; too many for this budget", _THEOREMS) for name, one in sizes.items()
         }
     size = (agnostic_sample if task.agnostic else consistent_sample)(task.alpha, task.beta / chunks, dimension)
     text = f"k {size:,}: {'agnostic' if task.agnostic else 'consistent'} teachers for alpha and beta/k"
     return {
-        **found,
+        **sizes,
         "theorem_chunks": fixed(chunks, "two thirds of k outweigh the noise on all m points", _THEOREMS),
         "theorem_people": fixed(chunks * size, text, _THEOREMS),
     }

@@ -116,16 +116,16 @@ class OpenParity(OpenSettings):
         return follow(request.given_rounds, lambda: 1, "one iteration", PAPER + "Appendix B")
 
     def planned_sample(self, request: PlanRequest) -> PlannedValue:
-        keeping, given = self._keeping(request), self.blocks
+        keeping, block_count = self._keeping(request), self.blocks
         if request.paper:
             text = "k 32 X d ln(2d/beta)/eps, k = log_{4/3}(2/beta) blocks"
             rows = spanning.paper_rows(request.dimension, request.beta, request.chi_squared, keeping.epsilon)
-            count = spanning.paper_blocks(request.beta) if given == PLAN else given
+            count = spanning.paper_blocks(request.beta) if block_count == PLAN else block_count
             return fixed(count * rows, text, PAPER + "Corollary B.3")
         chances, bottom = keeping.chances(request)
         count, rows = spanning.blocks(chances, bottom, request.beta)
-        if given != PLAN:
-            count, rows = given, spanning.rows_of(chances, bottom, request.beta, given)
+        if block_count != PLAN:
+            count, rows = block_count, spanning.rows_of(chances, bottom, request.beta, block_count)
         text = "R m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta - b^R)/R, q_i = (1 - 2^(i-d))^2/X"
         return fixed(count * rows, text, PAPER + "Claim B.2, exact tail; docs/corrections.md, K9")
 
@@ -139,11 +139,11 @@ class OpenParity(OpenSettings):
         if rule == PLAN:
             rule = "paper" if request.paper else "tight"
         if epsilon == PLAN:
-            whole, rounds = request.epsilon, request.given_rounds
-            if whole is None:
+            budget, rounds = request.epsilon, request.given_rounds
+            if budget is None:
                 raise BadScenario("planning the parity learner's epsilon needs the curator's")
             # The sum for several blocks is rounded up where it is priced.
-            epsilon = whole if rounds == PLAN or rounds == 1 else down(whole / rounds)
+            epsilon = budget if rounds == PLAN or rounds == 1 else down(budget / rounds)
         return _Keeping(rule, epsilon)
 
 
@@ -188,8 +188,8 @@ class _Keeping(NamedTuple):
 
     def chances(self, request: PlanRequest) -> tuple[Floats, float]:
         """Return p q_i for i = 0..d-1, and b."""
-        kept, answers = rates(self.rule, self.epsilon)
-        return kept * spanning.escapes(request.dimension, request.chi_squared, request.supremum), 1.0 - answers
+        keep_rate, answers = rates(self.rule, self.epsilon)
+        return keep_rate * spanning.escapes(request.dimension, request.chi_squared, request.supremum), 1.0 - answers
 
     def least(self, request: PlanRequest) -> int:
         """Return R, the number of blocks."""

@@ -32,10 +32,10 @@ class TorchNetworkSettings(Value):
 
     def check(self, dimension: int, classes: int) -> None:
         """Raise BadScenario if the network is too large to be tried or trained."""
-        found = self.weights(dimension, classes)
-        if found > MAX_WEIGHTS:
+        weights = self.weights(dimension, classes)
+        if weights > MAX_WEIGHTS:
             raise BadScenario(
-                f"{self.NAME}: {found:,} weights are more than the {MAX_WEIGHTS:,} of a teacher: lower hidden"
+                f"{self.NAME}: {weights:,} weights are more than the {MAX_WEIGHTS:,} of a teacher: lower hidden"
             )
 
 
@@ -110,8 +110,8 @@ class Classifier(Value):
             raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(ALLOWED))}")
         refused = sorted(set(self.parameters) - allowed)
         if refused:
-            known = ", ".join(sorted(allowed))
-            raise ValueError(f"{self.classifier} may not be given {refused[0]!r}; allowed: {known}")
+            names = ", ".join(sorted(allowed))
+            raise ValueError(f"{self.classifier} may not be given {refused[0]!r}; allowed: {names}")
         return self
 
 

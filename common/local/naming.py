@@ -73,12 +73,12 @@ class Names(Value):
 
     def among(self, features: Iterable[int]) -> str:
         """Return, in words, the columns that the given features come from, each once."""
-        wanted = list(features)
-        if self.features or len(wanted) < 2:
-            return _listed(dict.fromkeys(self._column(feature) for feature in wanted))
-        if wanted == list(range(wanted[0], wanted[-1] + 1)):
-            return f"numbers {wanted[0] + 1} to {wanted[-1] + 1} of your record"
-        return f"numbers {_listed(str(feature + 1) for feature in wanted)} of your record"
+        indices = list(features)
+        if self.features or len(indices) < 2:
+            return _listed(dict.fromkeys(self._column(feature) for feature in indices))
+        if indices == list(range(indices[0], indices[-1] + 1)):
+            return f"numbers {indices[0] + 1} to {indices[-1] + 1} of your record"
+        return f"numbers {_listed(str(feature + 1) for feature in indices)} of your record"
 
     def true(self, feature: int, share: float = 0.0) -> str:
         """Return the condition that a feature is above ``share``, in [0, 1), in words: ``"plan" is "pro"``."""
@@ -122,8 +122,8 @@ UNNAMED = Names()  # for a record whose columns are unknown
 
 def quoted(text: str, most: int = LONGEST) -> str:
     """Return an untrusted name, truncated, in quotation marks; it contains none itself, so it cannot end them."""
-    shown = text if len(text) <= most else text[:most] + "..."
-    return '"' + shown.replace('"', "'") + '"'
+    excerpt = text if len(text) <= most else text[:most] + "..."
+    return '"' + excerpt.replace('"', "'") + '"'
 
 
 def _is(column: str, texts: tuple[str, ...]) -> str:
@@ -131,12 +131,12 @@ def _is(column: str, texts: tuple[str, ...]) -> str:
 
 
 def _listed(parts: Iterable[str], word: str = "and") -> str:
-    found = list(parts)
-    if not found:
+    items = list(parts)
+    if not items:
         return "nothing"
-    if len(found) > LISTED:
-        return f"{', '.join(found[: LISTED - 1])} {word} {len(found) - LISTED + 1:,} others"
-    return f" {word} ".join(filter(None, (", ".join(found[:-1]), found[-1])))
+    if len(items) > LISTED:
+        return f"{', '.join(items[: LISTED - 1])} {word} {len(items) - LISTED + 1:,} others"
+    return f" {word} ".join(filter(None, (", ".join(items[:-1]), items[-1])))
 
 
 def _columns(feature: Any) -> list[dict[str, Any]]:
@@ -148,7 +148,7 @@ def _columns(feature: Any) -> list[dict[str, Any]]:
     return [{"column": feature["column"], "values": group} for group in groups]
 
 
-def _list(found: Any) -> Any:
-    if not isinstance(found, list | tuple):
+def _list(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
         raise TypeError  # iterating a string gives characters, and a dict keys: neither is a list of entries
-    return found
+    return value

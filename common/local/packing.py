@@ -153,15 +153,15 @@ def cut_mask(mask: Mask, start: int, stop: int) -> Mask:
     """Return the mask of the people from ``start`` to ``stop`` (exclusive), numbered from 0 in the result."""
     first, shift = divmod(start, 8)
     size, last = (stop - start + 7) // 8, (stop + 7) // 8
-    found = mask[first:last].copy()
+    part = mask[first:last].copy()
     if shift:
-        following = np.append(found[1:], np.uint8(0))
-        found = (found << np.uint8(shift)) | (following >> np.uint8(8 - shift))
-    found = found[:size]
+        following = np.append(part[1:], np.uint8(0))
+        part = (part << np.uint8(shift)) | (following >> np.uint8(8 - shift))
+    part = part[:size]
     behind = -(stop - start) % 8
     if behind:
-        found[-1] &= np.uint8(256 - (1 << behind))
-    return found
+        part[-1] &= np.uint8(256 - (1 << behind))
+    return part
 
 
 def fill_mask(mask: Mask, start: int, stop: int) -> None:
@@ -200,9 +200,9 @@ def encode_mask(mask: Mask) -> str:
 def decode_mask(text: str, people: int) -> Mask:
     """Decode :func:`encode_mask`; raises BadMessage if the text is not a mask over ``people`` people."""
     try:
-        found = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
+        mask = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
     except ValueError as error:
         raise BadMessage(f"a mask of people: {error}") from None
-    if not padded_with_zeros(found, people):
+    if not padded_with_zeros(mask, people):
         raise BadMessage(f"a mask over {people} people has {(people + 7) // 8} bytes, and no bits behind the last one")
-    return found
+    return mask

@@ -50,8 +50,8 @@ class Records:
 
     def take(self, rows: AnyArray, columns: Indices | None = None) -> Records:
         """Return a copy of the given rows, in the given order, with the given features only (None: all)."""
-        found = self.features[rows] if columns is None else self.features[rows[:, None], columns]
-        return Records(np.ascontiguousarray(found), np.ascontiguousarray(self.labels[rows]))
+        features = self.features[rows] if columns is None else self.features[rows[:, None], columns]
+        return Records(np.ascontiguousarray(features), np.ascontiguousarray(self.labels[rows]))
 
     def only(self, columns: Indices | None) -> Records:
         """Return a copy with the given features only, in the given order; with None, the records themselves."""
@@ -100,8 +100,8 @@ def group_of(features: AnyArray, groups: tuple[int, ...]) -> Indices:
     """Return each row's group, shape (n,), int64."""
     if not groups:
         return np.zeros(len(features), dtype=np.int64)
-    held = features[:, list(groups)] > 0.5
-    return np.where(held.any(axis=1), held.argmax(axis=1), len(groups)).astype(np.int64)
+    membership = features[:, list(groups)] > 0.5
+    return np.where(membership.any(axis=1), membership.argmax(axis=1), len(groups)).astype(np.int64)
 
 
 def column_labels(records: Records, column: int) -> Labels:

@@ -73,15 +73,15 @@ def audit(
     """
     searched = [_rows(subject(value, runs, source.derive("search", i))) for i, value in enumerate(inputs)]
     tested = [_rows(subject(value, runs, source.derive("test", i))) for i, value in enumerate(inputs)]
-    return _found(searched, tested, delta, failure)
+    return _result(searched, tested, delta, failure)
 
 
-def _found(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, failure: float) -> AuditFinding:
+def _result(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, failure: float) -> AuditFinding:
     count, runs = _partition(*searched), len(tested[0])
-    seen = [count(outputs) for outputs in searched]
-    best, event, direction = -math.inf, np.zeros(len(seen[0]), dtype=bool), 1
+    counts = [count(outputs) for outputs in searched]
+    best, event, direction = -math.inf, np.zeros(len(counts[0]), dtype=bool), 1
     for forward in (1, -1):
-        p, q = seen[::forward]
+        p, q = counts[::forward]
         ranked = np.argsort(-(p + 0.5) / (q + 0.5), kind="stable")
         bounds = [
             _bound(int(a), int(b), runs, delta, failure)
@@ -91,8 +91,8 @@ def _found(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, f
         if bounds[place] > best:
             best, direction = bounds[place], forward
             event = np.isin(np.arange(len(p)), ranked[: place + 1])
-    hits, others = (int(count(outputs)[event].sum()) for outputs in tested[::direction])
-    return AuditFinding(max(0.0, _bound(hits, others, runs, delta, failure)), (hits, others), runs)
+    hits, false_hits = (int(count(outputs)[event].sum()) for outputs in tested[::direction])
+    return AuditFinding(max(0.0, _bound(hits, false_hits, runs, delta, failure)), (hits, false_hits), runs)
 
 
 def exceeds(
@@ -111,22 +111,22 @@ def exceeds(
     the union bound, which needs no independence, a private function is rejected with probability at most ``failure``.
     ``runs`` are those of the last audit; all else is as in :func:`audit`.
     """
-    made: dict[tuple[str, int], list[Floats]] = {(what, i): [] for what in ("search", "test") for i in range(2)}
-    before = 0
+    batches: dict[tuple[str, int], list[Floats]] = {(half, i): [] for half in ("search", "test") for i in range(2)}
+    start = 0
     for look, (part, risk) in enumerate(LOOKS):
-        upto = round(part * runs)
-        for (what, i), outputs in made.items():
-            outputs.append(_rows(subject(inputs[i], upto - before, source.derive("look", look, what, i))))
-        searched, tested = ([np.concatenate(made[what, i]) for i in range(2)] for what in ("search", "test"))
-        before = upto
-        if _found(searched, tested, delta, risk * failure).epsilon > epsilon:
+        stop = round(part * runs)
+        for (half, i), outputs in batches.items():
+            outputs.append(_rows(subject(inputs[i], stop - start, source.derive("look", look, half, i))))
+        searched, tested = ([np.concatenate(batches[half, i]) for i in range(2)] for half in ("search", "test"))
+        start = stop
+        if _result(searched, tested, delta, risk * failure).epsilon > epsilon:
             return True
     return False
 
 
-def _bound(hits: int, others: int, runs: int, delta: float, failure: float) -> float:
+def _bound(hits: int, false_hits: int, runs: int, delta: float, failure: float) -> float:
     low = float(betaincinv(hits, runs - hits + 1, failure / 2)) if hits else 0.0
-    high = float(betaincinv(others + 1, runs - others, 1 - failure / 2)) if others < runs else 1.0
+    high = float(betaincinv(false_hits + 1, runs - false_hits, 1 - failure / 2)) if false_hits < runs else 1.0
     return math.log((low - delta) / high) if low > delta else -math.inf
 
 

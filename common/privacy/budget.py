@@ -56,14 +56,14 @@ class Budget:
         self._forget()
 
     def _forget(self) -> None:
-        self._seen: list[Event] = []
+        self._summed: list[Event] = []
         self._spent: Amount = self._filter.nothing
         self._error = Fraction(0)
 
     def amount(self, event: Event) -> float | None:
         """Return an event's amount of :attr:`cap`, rounded, for display; None for an event that is never admitted."""
-        found = self._filter.amount(event)
-        return None if found is None else float(sum(found))
+        amounts = self._filter.amount(event)
+        return None if amounts is None else float(sum(amounts))
 
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Raise BudgetExceeded if ``event`` does not fit after all of ``charged``; does not change the budget.
@@ -104,11 +104,11 @@ class Budget:
 
     def _sum(self, charged: Sequence[Event]) -> Amount:
         """Return the sum of amounts: add the new ones, or start again if ``charged`` does not continue the last one."""
-        known = len(self._seen)
-        if list(charged[:known]) != self._seen:
+        count = len(self._summed)
+        if list(charged[:count]) != self._summed:
             self._forget()
-            known = 0
-        for event in charged[known:]:
+            count = 0
+        for event in charged[count:]:
             amount = self._filter.amount(event)
             if amount is None:
                 raise BudgetExceeded(
@@ -120,7 +120,7 @@ class Budget:
                 )
             self._spent = tuple(a + b for a, b in zip(self._spent, amount, strict=True))
             self._error += sampling_error(event)
-            self._seen.append(event)
+            self._summed.append(event)
         return self._spent
 
 
@@ -193,8 +193,8 @@ def certify(plan: Plan, delta: float, enough: float = math.inf) -> Certificate |
     if not math.isfinite(epsilon):
         return None
     error = error_paid(plan)
-    name, accountant, found = _cheapest(plan, delta_left(delta, epsilon, error), enough)
-    return certificate_of(name, accountant, plan, max(epsilon, found), delta, error)
+    name, accountant, bound = _cheapest(plan, delta_left(delta, epsilon, error), enough)
+    return certificate_of(name, accountant, plan, max(epsilon, bound), delta, error)
 
 
 def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bool:
@@ -231,14 +231,14 @@ def _cheapest_quick(
     plan: Plan, delta: float, most: float = math.inf, enough: float = 0.0
 ) -> tuple[str, Accountant, float]:
     """Return the quick accountant with the least epsilon; an epsilon of at most ``enough`` ends the search."""
-    found: list[tuple[str, Accountant, float]] = []
+    candidates: list[tuple[str, Accountant, float]] = []
     for name, accountant in _covering(plan):
-        least = min(most, *(epsilon for _, _, epsilon in found), math.inf)
+        least = min(most, *(epsilon for _, _, epsilon in candidates), math.inf)
         if accountant.quick and accountant.worth(plan, delta, least):
-            found.append((name, accountant, accountant.epsilon(plan, delta)))
-            if found[-1][2] <= enough:
+            candidates.append((name, accountant, accountant.epsilon(plan, delta)))
+            if candidates[-1][2] <= enough:
                 break
-    return min(found, key=lambda each: each[2], default=("none", ACCOUNTANTS["none"](), math.inf))
+    return min(candidates, key=lambda candidate: candidate[2], default=("none", ACCOUNTANTS["none"](), math.inf))
 
 
 def _covering(plan: Plan) -> list[tuple[str, Accountant]]:

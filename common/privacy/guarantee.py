@@ -143,31 +143,32 @@ def _finite(pair: tuple[float | None, float | None]) -> tuple[float | None, floa
     return (None, None) if epsilon is None or not math.isfinite(epsilon) else (epsilon, delta)
 
 
-def formula(given: PrivacyGuarantee) -> str:
+def formula(guarantee: PrivacyGuarantee) -> str:
     """Return a guarantee as a formula, "(0.5, 0.0001)-differential privacy", with numbers rounded up."""
-    if given.covers == "nothing":
+    if guarantee.covers == "nothing":
         return "nothing released"
-    if given.epsilon is None or given.delta is None:
+    if guarantee.epsilon is None or guarantee.delta is None:
         return "no guarantee"
-    return f"({stated(given.epsilon)}, {stated(given.delta)})-differential privacy"
+    return f"({stated(guarantee.epsilon)}, {stated(guarantee.delta)})-differential privacy"
 
 
 _TWO_DIGITS = Context(prec=2, rounding=ROUND_CEILING)
 
 
-def in_words(given: PrivacyGuarantee) -> str:
+def in_words(guarantee: PrivacyGuarantee) -> str:
     """Return a guarantee in plain words; all its numbers are rounded up."""
-    if given.covers == "nothing":
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if guarantee.covers == "nothing":
         return "Nothing was released."
-    if given.epsilon is None or given.delta is None:
+    if epsilon is None or delta is None:
         return "Nothing is promised."
-    factor = -(-100 * exp_below(min(given.epsilon, MAX_EPSILON)) >> EXP_BITS) / 100
+    factor = -(-100 * exp_below(min(epsilon, MAX_EPSILON)) >> EXP_BITS) / 100
     times = f"{factor:,.2f}" if factor < 1e6 else f"{float(_TWO_DIGITS.create_decimal(factor)):.1e}"
-    changed = "label" if given.protects == "labels" else "record"
-    end = f", apart from a probability of {stated(given.delta)} (delta)." if given.delta else "; there is no delta."
+    changed = "label" if guarantee.protects == "labels" else "record"
+    end = f", apart from a probability of {stated(delta)} (delta)." if delta else "; there is no delta."
     return (
         f"If one person's {changed} were another, no outcome would be more than {times} times as likely "
-        f"(e to the epsilon = {stated(given.epsilon)}){end}"
+        f"(e to the epsilon = {stated(epsilon)}){end}"
     )
 
 

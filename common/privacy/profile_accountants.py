@@ -63,7 +63,7 @@ class GaussianAccountant(Accountant):
     """Adds mu^2 of Gaussian releases (Dong, Roth and Su 2022, Corollary 2) and converts the sum once.
 
     As a filter: adaptively chosen mu_i with sum mu_i^2 <= mu*^2 are mu*-GDP together (Smith and Thakurta 2022, "Fully
-    adaptive composition for Gaussian differential privacy", Theorem 1).
+    adaptive law for Gaussian differential privacy", Theorem 1).
     """
 
     kinds = (Gaussian,)
@@ -141,9 +141,9 @@ def _best_pad(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[_Terms
     for power in range(first, first + 16):
         pad = 2.0 ** (0.5 * power)
         terms = pad, SLACK / 4.0 * delta / square
-        found = _epsilon_beside(plan, terms, delta)
-        if found < best[1]:
-            best = terms, found
+        epsilon = _epsilon_beside(plan, terms, delta)
+        if epsilon < best[1]:
+            best = terms, epsilon
         elif math.isfinite(best[1]):
             break
     return best
@@ -209,11 +209,11 @@ class LossDistributionAccountant(Accountant):
         return _composed_epsilon(tuple(kinds), delta) if delta > 0.0 else math.inf
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        found = _compose(tuple(_kinds(plan)), delta) if plan and delta > 0.0 else None
-        if found is None:
+        law = _compose(tuple(_kinds(plan)), delta) if plan and delta > 0.0 else None
+        if law is None:
             return {}
-        width = float(found.losses[1] - found.losses[0])
-        return {"width": width, "tilt": found.tilt, "points": float(len(found.losses)), "beyond": found.beyond}
+        width = float(law.losses[1] - law.losses[0])
+        return {"width": width, "tilt": law.tilt, "points": float(len(law.losses)), "beyond": law.beyond}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         kinds = _kinds(plan)
@@ -231,8 +231,8 @@ class LossDistributionAccountant(Accountant):
 
 @lru_cache(maxsize=1 << 10)  # one plan needs about a hundred, and a run with baselines plans repeatedly
 def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> float:
-    found = _compose(kinds, delta)
-    return found.epsilon(delta) if found is not None else math.inf
+    law = _compose(kinds, delta)
+    return law.epsilon(delta) if law is not None else math.inf
 
 
 @lru_cache(maxsize=2)
@@ -258,15 +258,15 @@ def _merged(kinds: list[tuple[Event, Fraction]]) -> list[tuple[Event, Fraction]]
     """Merge kinds into costlier ones with a similar tv_bound, until few are left or none can be merged."""
     spread = 0.01
     while len(kinds) > MAX_KINDS and spread < 100.0:
-        kept: list[tuple[Event, Fraction]] = []
+        merged: list[tuple[Event, Fraction]] = []
         for kind, amount in reversed(kinds):
-            dearer = kept[-1][0] if kept else kind
+            dearer = merged[-1][0] if merged else kind
             near = math.log(getattr(dearer, "tv_bound", 1.0) / getattr(kind, "tv_bound", 1.0)) <= spread
-            if kept and near and _dominates(dearer, kind):
-                kept[-1] = (dearer, kept[-1][1] + amount)
+            if merged and near and _dominates(dearer, kind):
+                merged[-1] = (dearer, merged[-1][1] + amount)
             else:
-                kept.append((kind, amount))
-        kinds, spread = kept[::-1], 1.5 * spread
+                merged.append((kind, amount))
+        kinds, spread = merged[::-1], 1.5 * spread
     return kinds
 
 
@@ -373,11 +373,11 @@ def _width(tv_bound: float, ratio: float) -> float:
 def _game_epsilon(tv_bound: float, ratio: float, steps: int, delta: float) -> float:
     plan = [(SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio), 1)]
     by_order, by_pad = (kind().epsilon(plan, delta) for kind in (RenyiAccountant, ComparisonAccountant))
-    shown, aim = min(by_order, by_pad), min(by_order, ABOVE * by_pad)
-    found = value_of_game(tv_bound, ratio, steps, delta, aim) if 0.0 < shown < MAX_EPSILON else None
-    if found is None or found.delta(shown) > delta:
-        return shown
-    return 0.0 if found.delta(0.0) <= delta else between(shown, 0.0, lambda e: found.delta(e) <= delta, 1e-7)
+    bound, aim = min(by_order, by_pad), min(by_order, ABOVE * by_pad)
+    value = value_of_game(tv_bound, ratio, steps, delta, aim) if 0.0 < bound < MAX_EPSILON else None
+    if value is None or value.delta(bound) > delta:
+        return bound
+    return 0.0 if value.delta(0.0) <= delta else between(bound, 0.0, lambda e: value.delta(e) <= delta, 1e-7)
 
 
 def value_of_game(tv_bound: float, ratio: float, steps: int, delta: float, aim: float) -> GameValue | None:
@@ -392,9 +392,9 @@ def value_of_game(tv_bound: float, ratio: float, steps: int, delta: float, aim: 
     places = knots(far)
     pairs = [triple_profiles(tv_bound, (square * x, square * y, square * z)) for x, y, z in (*grams, *leaders)]
     envelope = profile_of(SubsampledSteps(count=1, tv_bound=tv_bound, ratio=ratio))
-    made = [move(pair, places, width) for pair in (*pairs, (envelope, envelope))]
-    found: list[Move] = [each for each in made if each is not None]
-    if len(found) < len(made):
+    attempts = [move(pair, places, width) for pair in (*pairs, (envelope, envelope))]
+    moves: list[Move] = [each for each in attempts if each is not None]
+    if len(moves) < len(attempts):
         return None
-    game = Game(found[: len(grams)], found[len(grams) :], width, (-0.6 * aim, 1.6 * aim))
+    game = Game(moves[: len(grams)], moves[len(grams) :], width, (-0.6 * aim, 1.6 * aim))
     return game.value(steps, aim, delta)

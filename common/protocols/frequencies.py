@@ -127,19 +127,19 @@ class HypothesisTesting(Problem):
         Phi(-z/sqrt(2)): the hybrid helps no more than twice as much evidence of the same side would (Theorem 6.2).
         """
         epsilon = inputs.private("the curator counts privately")
-        wanted = float(ndtri(inputs.beta)) ** 2 / 2.0
+        least_ratio = float(ndtri(inputs.beta)) ** 2 / 2.0
         truth = inputs.truth
 
         def people() -> int:
             # shift^2/variance grows with n.
             n = 1
-            while (found := self.counted(0, n, epsilon)).shift ** 2 < wanted * found.variance:
+            while (evidence := self.counted(0, n, epsilon)).shift ** 2 < least_ratio * evidence.variance:
                 n = max(n + 1, int(1.001 * n))
             return n
 
         def answers() -> float:
-            one = self.evidence_of_answers(0, 1, truth)
-            return wanted * one.variance / one.shift**2
+            evidence = self.evidence_of_answers(0, 1, truth)
+            return least_ratio * evidence.variance / evidence.shift**2
 
         text = "shift^2/variance = z^2/2, Phi(-z) = beta"
         return {"n": inputs.people(people, text), "agents": inputs.agents(answers, text)}
@@ -240,8 +240,8 @@ def threshold(bits: int, noise: Laplace) -> int:
 
     P(Z >= t) = q^t/(1 + q) for two-sided geometric noise Z and t >= 0, in each of 2^bits cells.
     """
-    wanted = (bits * math.log(2.0) - math.log(SPURIOUS) - math.log1p(noise.ratio)) / -math.log(noise.ratio)
-    return max(1, math.ceil(wanted))
+    level = (bits * math.log(2.0) - math.log(SPURIOUS) - math.log1p(noise.ratio)) / -math.log(noise.ratio)
+    return max(1, math.ceil(level))
 
 
 class HeadShares(Value):
@@ -296,12 +296,12 @@ class Blender(Problem):
         behind = self.bits - self.query
         lists: dict[int, dict[int, float]] = {}
         truths: dict[int, dict[int, float]] = {}
-        for whole, parts in ((listed, lists), (truth, truths)):
-            for item, share in whole.items():
-                parts.setdefault(item >> behind, {})[item] = share
-        urls = {query: _ndcg(found, truths.get(query, {})) for query, found in lists.items()}
-        shares = {query: sum(found.values()) for query, found in truths.items()}
-        return _ndcg({query: sum(found.values()) for query, found in lists.items()}, shares, urls)
+        for flat, nested in ((listed, lists), (truth, truths)):
+            for item, share in flat.items():
+                nested.setdefault(item >> behind, {})[item] = share
+        urls = {query: _ndcg(parts, truths.get(query, {})) for query, parts in lists.items()}
+        shares = {query: sum(parts.values()) for query, parts in truths.items()}
+        return _ndcg({query: sum(parts.values()) for query, parts in lists.items()}, shares, urls)
 
     def noise(self, epsilon: float) -> Laplace:
         """Return the noise in each cell of the curator's histograms: replacing a record changes two of them."""
@@ -370,8 +370,8 @@ def _ndcg(listed: Mapping[int, float], truth: Mapping[int, float], worth: Mappin
     ranked = sorted(listed, key=lambda item: (-listed[item], item))
     gains = [truth.get(item, 0.0) * (1.0 if worth is None else worth[item]) for item in ranked]
     best = sorted(truth.values(), reverse=True)[: len(ranked)]
-    ideal, found = (math.fsum(g / math.log2(i + 2.0) for i, g in enumerate(each)) for each in (best, gains))
-    return found / ideal if ideal > 0.0 else 0.0
+    ideal, dcg = (math.fsum(g / math.log2(i + 2.0) for i, g in enumerate(terms)) for terms in (best, gains))
+    return dcg / ideal if ideal > 0.0 else 0.0
 
 
 _HEAD, _LISTED = curator("head"), maybe(agents("listed"))

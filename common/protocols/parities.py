@@ -102,8 +102,8 @@ def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: floa
     """
     budget, settings = inputs.private("a parity is learned privately"), inputs.learner
     if not isinstance(settings, OpenParity):
-        found = "none" if settings is None else settings.name
-        raise BadScenario(f"curator.learner: a parity is learned by the learner 'parity', found {found!r}")
+        name = "none" if settings is None else settings.name
+        raise BadScenario(f"curator.learner: a parity is learned by the learner 'parity', found {name!r}")
     if settings.rule == PLAN:
         raise BadScenario("curator.learner.rule must be tight or paper, found 'plan'")
     epsilon = budget if settings.epsilon == PLAN else settings.epsilon
@@ -156,13 +156,13 @@ class OneOfManyParities(Problem):
         return self.c + (1 << self.d) + 1 + self.share_bits + self.d
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        found = WantedParity.parse(answer)
+        claim = WantedParity.parse(answer)
         if not isinstance(people, populations.OneOfManyParitiesPeople):
             raise BadScenario(f"the truth of this problem is known of one-of-many-parities, found {people.name}")
-        which = people.wanted()
-        features = people.parity(which)
-        right = found.which == which and found.features == features
-        return {"correct": right, "which": which, "features": list(features)}
+        index = people.wanted()
+        features = people.parity(index)
+        correct = claim.which == index and claim.features == features
+        return {"correct": correct, "which": index, "features": list(features)}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
@@ -233,16 +233,16 @@ class ParityAndThreshold(Problem):
         return math.ceil(4.0 / alpha)
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        found = Both.parse(answer)
+        claim = Both.parse(answer)
         if not isinstance(people, populations.ParityAndThresholdPeople):
             raise BadScenario(f"the truth of this problem is known of parity-and-threshold, found {people.name}")
         records = people.draw(subseed(people.threshold, "judge"), np.arange(JUDGED))
-        parity = Parity(features=found.features or ())
-        wrong = float(np.mean(parity.predict(records.features[:, : self.c]) != records.labels))
-        above = people.values(records) >= np.uint64(min(found.threshold, (1 << 64) - 1))
-        missed = float(np.mean(above != (records.features[:, -1] > 0)))
-        right = wrong <= alpha and missed <= alpha
-        return {"correct": right, "parity_error": wrong, "threshold_error": missed}
+        parity = Parity(features=claim.features or ())
+        parity_error = float(np.mean(parity.predict(records.features[:, : self.c]) != records.labels))
+        above = people.values(records) >= np.uint64(min(claim.threshold, (1 << 64) - 1))
+        threshold_error = float(np.mean(above != (records.features[:, -1] > 0)))
+        correct = parity_error <= alpha and threshold_error <= alpha
+        return {"correct": correct, "parity_error": parity_error, "threshold_error": threshold_error}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
@@ -328,15 +328,15 @@ class ParityXorThreshold(Problem):
         return self.c + self.b
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        found = Piecewise.parse(answer)
+        claim = Piecewise.parse(answer)
         if not isinstance(people, populations.ParityXorThresholdPeople):
             raise BadScenario(f"the truth of this problem is known of parity-xor-threshold, found {people.name}")
         records = people.draw(subseed(people.threshold, "judge"), np.arange(JUDGED))
-        piece = np.searchsorted(np.array(found.cuts, dtype=np.uint64), people.values(records), side="right")
+        piece = np.searchsorted(np.array(claim.cuts, dtype=np.uint64), people.values(records), side="right")
         ones = np.ones((JUDGED, 1), dtype=np.uint8)
         x = np.concatenate([records.features[:, : self.c], ones], axis=1)
         wrong = np.ones(JUDGED, dtype=np.bool_)
-        for number, features in enumerate(found.pieces):
+        for number, features in enumerate(claim.pieces):
             within = piece == number
             predicted = Parity(features=features or ()).predict(np.ascontiguousarray(x[within]))
             wrong[within] = predicted != records.labels[within]

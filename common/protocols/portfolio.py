@@ -115,7 +115,7 @@ class Roles:
 def enrolled(judges: int, settings: Portfolio, *, surveys: bool) -> int:
     """Return the least number of agents of whom so many judge; without surveys, the surveyed ones judge, too."""
     share = 1.0 / _LABELS if settings.teach == 0.0 else settings.teach
-    found = math.ceil(judges / (1.0 - share))
-    if surveys or settings.teach == 0.0 or found < SURVEYED:
-        return found
+    agents = math.ceil(judges / (1.0 - share))
+    if surveys or settings.teach == 0.0 or agents < SURVEYED:
+        return agents
     return max(SURVEYED, math.ceil(judges / (1.0 - share + settings.survey)))

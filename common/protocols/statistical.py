@@ -72,18 +72,18 @@ class StatisticalQuery(Problem):
         return up(math.sqrt(math.log(2.0 * len(self.queries) / beta) / (2.0 * answers)) / (2.0 * truth - 1.0))
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        found = QueryAnswers.parse(answer)
-        if people.dimension != self.d or len(found.answers) != len(self.queries):
+        claim = QueryAnswers.parse(answer)
+        if people.dimension != self.d or len(claim.answers) != len(self.queries):
             raise BadScenario(
                 f"the truth of this problem is known of people with {self.d} features and {len(self.queries)} answers, "
-                f"found {people.dimension} and {len(found.answers)}"
+                f"found {people.dimension} and {len(claim.answers)}"
             )
         everybody, slots = np.arange(JUDGED), np.zeros(JUDGED, dtype=np.int64)
         truth = [
             float(query.evaluate(people.draw_columns(subseed(0, "judge"), everybody, query.columns), slots).mean())
             for query in self.queries
         ]
-        worst = max(abs(each.value - mean) for each, mean in zip(found.answers, truth, strict=True))
+        worst = max(abs(each.value - mean) for each, mean in zip(claim.answers, truth, strict=True))
         return {"correct": worst <= alpha, "worst_error": worst, "means": truth}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:

@@ -63,36 +63,36 @@ def check_real(scenario: Scenario) -> None:
 
 def check_answers(scenario: Scenario) -> None:
     """Refuse a mechanism that cannot randomize what the protocol asks agents for, or more answers than it can ask."""
-    wanted, repeats = demands_of(scenario.protocol).answers, demands_of(scenario.protocol).repeats
+    kind, repeats = demands_of(scenario.protocol).answers, demands_of(scenario.protocol).repeats
     if scenario.agents.answers > 1 and not repeats:
         raise BadScenario(f"agents.answers: the protocol {scenario.protocol!r} asks each agent once: leave it out")
-    if wanted == "bit":
+    if kind == "bit":
         _ = scenario.agents.bit_mechanism
-    elif wanted == "value":
+    elif kind == "value":
         _ = scenario.agents.value_mechanism
 
 
-def violations(scenario: Scenario, found: Plan | None = None) -> list[str]:
+def violations(scenario: Scenario, figures: Plan | None = None) -> list[str]:
     """Return which numbers of the scenario break a bound it relies on, and what to change; empty if none does.
 
-    Each sentence begins with what is affected: ``privacy``, ``accuracy`` or ``agents``. ``found`` is the scenario's
+    Each sentence begins with what is affected: ``privacy``, ``accuracy`` or ``agents``. ``figures`` is the scenario's
     plan, if known.
     """
     try:
         if scenario.problem is not None:
             return shortfalls(scenario, scenario.problem)
-        found = found or plan(scenario)
-        resolved = resolve(scenario, found)
+        figures = figures or plan(scenario)
+        resolved = resolve(scenario, figures)
     except BadScenario as error:
         return [f"accuracy: {error.detail}"]
     claimed = demands_of(scenario.protocol).claims and scenario.mode == "realizable"
-    theorem = _theorem(scenario, found) if claimed else []
+    theorem = _theorem(scenario, figures) if claimed else []
     if scenario.handed_over:
         theorem.append(
             "accuracy: the run begins with weights of another run: its number of rounds is proven for the same people "
             "and eta, together with those of that run; leave handed_over out for a bound of its own"
         )
-    return [*_privacy(resolved), *theorem, *_agents(scenario, found), *_losses(resolved), *_range(scenario, found)]
+    return [*_privacy(resolved), *theorem, *_agents(scenario, figures), *_losses(resolved), *_range(scenario, figures)]
 
 
 def _privacy(scenario: ResolvedScenario) -> list[str]:
@@ -129,20 +129,20 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
     ]
 
 
-def _theorem(scenario: Scenario, found: Plan) -> list[str]:
+def _theorem(scenario: Scenario, figures: Plan) -> list[str]:
     broken = []
-    if found.n.value < found.sample.value:
+    if figures.n.value < figures.sample.value:
         broken.append(
-            f"accuracy: n = {found.n.value:g} is below the {found.sample.value:g} that {found.sample.formula} asks "
-            "for: the good distribution may not exist on this sample; enlarge n or alpha"
+            f"accuracy: n = {figures.n.value:g} is below the {figures.sample.value:g} that {figures.sample.formula} "
+            "asks for: the good distribution may not exist on this sample; enlarge n or alpha"
         )
-    if found.kappa is not None and found.kappa.rule is not None and found.kappa.value > found.kappa.rule:
+    if figures.kappa is not None and figures.kappa.rule is not None and figures.kappa.value > figures.kappa.rule:
         broken.append(
-            f"accuracy: kappa = {found.kappa.value:g} is above {found.kappa.formula.removeprefix('given; ')} = "
-            f"{found.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
+            f"accuracy: kappa = {figures.kappa.value:g} is above {figures.kappa.formula.removeprefix('given; ')} = "
+            f"{figures.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
         )
     least = scenario.curator.settings.least
-    for name, figure in (("rounds", found.rounds), *((name, found.settings[name]) for name in least)):
+    for name, figure in (("rounds", figures.rounds), *((name, figures.settings[name]) for name in least)):
         if figure.rule is None and name != "rounds":
             broken.append(
                 f"accuracy: {name} = {figure.value:g} cannot be checked, {figure.formula.removeprefix('given; ')}"
@@ -160,21 +160,21 @@ def _theorem(scenario: Scenario, found: Plan) -> list[str]:
     return broken
 
 
-def _agents(scenario: Scenario, found: Plan) -> list[str]:
-    if found.agents.rule is None or found.agents.value >= found.agents.rule:
+def _agents(scenario: Scenario, figures: Plan) -> list[str]:
+    if figures.agents.rule is None or figures.agents.value >= figures.agents.rule:
         return []
     demands = demands_of(scenario.protocol)
     if demands.portfolio:
-        wanted = "bring the stated gap to alpha unless the rival seems better: the run may state a wider gap"
+        purpose = "bring the stated gap to alpha unless the rival seems better: the run may state a wider gap"
     elif not demands.reweighs:
-        wanted = "tell a loss to within alpha: its interval is wider"
+        purpose = "tell a loss to within alpha: its interval is wider"
     elif not scenario.halts:
-        wanted = "tell every round's loss to within alpha/2: their intervals are wider"
+        purpose = "tell every round's loss to within alpha/2: their intervals are wider"
     else:
-        wanted = "all rounds may ask in the worst case: the run may end before a level is shown"
+        purpose = "all rounds may ask in the worst case: the run may end before a level is shown"
     return [
-        f"agents: count = {found.agents.value:g} is below the {found.agents.rule:g} that {wanted}; enlarge count or "
-        "the agents' epsilon"
+        f"agents: count = {figures.agents.value:g} is below the {figures.agents.rule:g} that {purpose}; enlarge count "
+        "or the agents' epsilon"
     ]
 
 
@@ -205,7 +205,7 @@ def _losses(scenario: ResolvedScenario) -> list[str]:
     ]
 
 
-def _range(scenario: Scenario, found: Plan) -> list[str]:
+def _range(scenario: Scenario, figures: Plan) -> list[str]:
     # The ranges that the paper's own theorems assume.
     if scenario.bounds != "paper":
         return []
@@ -214,13 +214,13 @@ def _range(scenario: Scenario, found: Plan) -> list[str]:
         broken.append("accuracy: Theorem 4.3 assumes alpha, beta <= 1/8: take bounds: tight, or smaller ones")
     epsilon, delta = scenario.agents.mechanism.guarantee
     delta = delta or scenario.curator.delta or 0.0
-    rounds = int(found.rounds.value)
+    rounds = int(figures.rounds.value)
     if delta and math.isfinite(epsilon) and not formulas.paper_answers_valid(scenario.beta, rounds, epsilon, delta):
         broken.append(
             f"accuracy: the paper's N0 needs (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4, which is false at "
             f"eps = {epsilon:g}, T = {rounds} (docs/corrections.md, K7): take bounds: tight, or a smaller epsilon"
         )
-    theorem, asked = SETTINGS[found.learner["name"]].paper_limit, scenario.curator.epsilon
+    theorem, asked = SETTINGS[figures.learner["name"]].paper_limit, scenario.curator.epsilon
     if theorem is not None and asked is not None and asked >= theorem[1]:
         broken.append(
             f"privacy: {theorem[0]} is proven for epsilon < {theorem[1]:g}, found {asked:g}: take bounds: tight"

@@ -217,14 +217,14 @@ def advise(sizes: Sizes) -> Advice:
             vague = vague_probabilities(people, budget, sizes.dimension, taught)
         of_people = (of_agents, _of_noise(sizes, noise), *of_survey, *([vague] if vague else []))
         sentences: tuple[str, ...] = (of_judges, *of_people, f"What fits: {choice}")
-        found: dict[str, Any] = {"taught": taught, "sure": sure, "likely": likely, "sentences": sentences}
-        found["probabilities"] = vague
-        return Advice(protocol="portfolio", noise=noise, warnings=warnings, **found)
+        fields: dict[str, Any] = {"taught": taught, "sure": sure, "likely": likely, "sentences": sentences}
+        fields["probabilities"] = vague
+        return Advice(protocol="portfolio", noise=noise, warnings=warnings, **fields)
     half = forecasting.half_width(mechanism, sizes.agents, sizes.beta)
     of_one = forecasting.of_one(mechanism, sizes.agents, sizes.beta, costs=sizes.costs)
     sentences = (of_one, _of_noise(sizes, noise), "What fits: protocol learn-and-test, the curator's model as it is")
-    found = {"taught": None, "sure": half, "likely": half, "sentences": sentences}
-    return Advice(protocol="learn-and-test", noise=noise, warnings=warnings, **found)
+    fields = {"taught": None, "sure": half, "likely": half, "sentences": sentences}
+    return Advice(protocol="learn-and-test", noise=noise, warnings=warnings, **fields)
 
 
 def _sizes_of(scenario: Scenario, n: int, agents: int) -> Sizes | None:
@@ -249,11 +249,11 @@ def advice(scenario: Scenario, n: int, agents: int, *, response: bool = False) -
     if sizes is None:
         return None
     sizes = replace(sizes, response=response)
-    found, alike, dimension = advise(sizes), n / scenario.divergence.chi_squared, sizes.dimension
-    known = scenario.people == "simulated"  # an experiment, which shows it
-    if known or not demands_of(scenario.protocol).reweighs or alike >= dimension + 1:
-        return found
-    return found.model_copy(update={"warnings": (*found.warnings, _too_different(scenario, n, alike, dimension + 1))})
+    result, alike, dimension = advise(sizes), n / scenario.divergence.chi_squared, sizes.dimension
+    simulated = scenario.people == "simulated"  # an experiment, which shows it
+    if simulated or not demands_of(scenario.protocol).reweighs or alike >= dimension + 1:
+        return result
+    return result.model_copy(update={"warnings": (*result.warnings, _too_different(scenario, n, alike, dimension + 1))})
 
 
 def advice_of(scenario: Scenario) -> Advice | None:
@@ -271,11 +271,11 @@ def noise_alone(scenario: Scenario, n: int, agents: int) -> str | None:
     sizes = _sizes_of(scenario, n, agents)
     if sizes is None:
         return None
-    found = advise(sizes)
-    if found.noise >= IGNORANT:
-        return _no_model(sizes, found.noise)
-    if demands_of(scenario.protocol).portfolio and found.protocol != "portfolio":
-        return _no_judges(sizes.agents, found.likely, sizes.costs)
+    advice = advise(sizes)
+    if advice.noise >= IGNORANT:
+        return _no_model(sizes, advice.noise)
+    if demands_of(scenario.protocol).portfolio and advice.protocol != "portfolio":
+        return _no_judges(sizes.agents, advice.likely, sizes.costs)
     half = forecasting.half_width(sizes.mechanism, sizes.agents, sizes.beta)
     if 2.0 * half > VAGUE:
         what = "what a model costs" if sizes.costs else "on how many a model errs"
@@ -368,14 +368,14 @@ ESTIMATED = 0.1  # where agents tell the loss of one model, to within so much
 BETA = 0.05
 
 
-def accuracy(found: Advice) -> float:
+def accuracy(advice: Advice) -> float:
     """Return alpha for a run of what fits: a gap that five of six runs can state if the answer is no worse.
 
     It is the sure difference plus one standard deviation, by which the rival's estimate may be better. If no agents
     judge, it is half the width of the interval of one loss.
     """
-    more = found.likely / _QUARTILE if found.protocol == "portfolio" else 0.0
-    return min(MOST_ALPHA, math.ceil((found.sure + more) * 1e3) / 1e3)
+    more = advice.likely / _QUARTILE if advice.protocol == "portfolio" else 0.0
+    return min(MOST_ALPHA, math.ceil((advice.sure + more) * 1e3) / 1e3)
 
 
 _QUARTILE = 0.6744897501960817
@@ -431,36 +431,37 @@ def advised(start: Start) -> Advice:
     """Return what :func:`advise` says for the tables of a start."""
     mechanism, predicts_number = Warner(epsilon=start.agent_epsilon), start.response is not None
     sizes = Sizes(start.n, start.agents, start.dimension, start.epsilon, start.delta, mechanism, BETA)
-    found = advise(replace(sizes, classes=len(start.classes), costs=start.costs, response=predicts_number))
+    advice = advise(replace(sizes, classes=len(start.classes), costs=start.costs, response=predicts_number))
     if start.response is None:
-        return found
-    return found.model_copy(update={"sentences": (_of_response(found),), "probabilities": None})
+        return advice
+    return advice.model_copy(update={"sentences": (_of_response(advice),), "probabilities": None})
 
 
-def _of_response(found: Advice) -> str:
-    if found.protocol != "portfolio":
-        return f"What fits: protocol {found.protocol}, the curator's regression as it is; agents tell its squared error"
+def _of_response(advice: Advice) -> str:
+    protocol = advice.protocol
+    if protocol != "portfolio":
+        return f"What fits: protocol {protocol}, the curator's regression as it is; agents tell its squared error"
     return (
         f"What fits: protocol {REGRESSION}, judged by squared errors, which count alike from {FARTHEST:g} of the "
-        f"bounds on. Of that greatest one, less than {points(found.sure)} beside the best that either side has alone "
+        f"bounds on. Of that greatest one, less than {points(advice.sure)} beside the best that either side has alone "
         "mostly stays open"
     )
 
 
 def scenario_tree(start: Start) -> Mapping[str, Any]:
     """Return the scenario's tree, without keys that have their default values."""
-    found = advised(start)
+    advice = advised(start)
     usual, features = Layout().wire(), list(start.features)
     layout = {key: value for key, value in start.layout.wire().items() if usual.get(key) != value}
-    protocol: str = found.protocol
-    learner, judged = usual_learner(start.agents), dict[str, Any]()
+    protocol: str = advice.protocol
+    learner, loss = usual_learner(start.agents), dict[str, Any]()
     if start.response is not None:
-        protocol = REGRESSION if found.protocol == "portfolio" else found.protocol
-        learner, judged = usual_regression(len(features)), {"loss": "squared", "bound": FARTHEST**2}
+        protocol = REGRESSION if advice.protocol == "portfolio" else advice.protocol
+        learner, loss = usual_regression(len(features)), {"loss": "squared", "bound": FARTHEST**2}
         low, high = start.response
         features.append(Number(column=start.label.column, low=low, high=high))
     if start.classes:
-        protocol, learner = of_classes(found.protocol), learner_of_classes(start.dimension, len(start.classes))
+        protocol, learner = of_classes(advice.protocol), learner_of_classes(start.dimension, len(start.classes))
         features.append(Category(column=start.label.column, values=start.classes))
     table: dict[str, Any] = {
         "label": {key: value for key, value in start.label.wire().items() if value not in (None, [], ())},
@@ -474,7 +475,7 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
         "title": f"{start.label.column}, learned from {start.source}, tested on {start.target}",
         "data": start.data,
         "protocol": protocol,
-        "alpha": accuracy(found),
+        "alpha": accuracy(advice),
         "people": "real",
         "source": {"table": {"files": [start.source], **table}},
         "target": {"table": {"files": [start.target], **table}},
@@ -488,7 +489,7 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
         },
         "agents": {
             "count": start.agents,
-            **judged,
+            **loss,
             "mechanism": {"name": "warner", "epsilon": start.agent_epsilon},
             **({} if start.costs is None else {"costs": start.costs.wire()}),
         },

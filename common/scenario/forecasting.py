@@ -36,8 +36,8 @@ def points(share: float, costs: Costs | None = None) -> str:
 @lru_cache(maxsize=1 << 10)
 def half_width(mechanism: Mechanism, answers: int, miss: float) -> float:
     """Return half the width of the interval of one look at so many answers, at a loss of 1/2, where it is widest."""
-    found = estimate(mechanism, 0.5 * answers, answers, 1.0 - miss, once=True)
-    return 0.5 * (found.high - found.low)
+    interval = estimate(mechanism, 0.5 * answers, answers, 1.0 - miss, once=True)
+    return 0.5 * (interval.high - interval.low)
 
 
 @lru_cache(maxsize=1 << 10)
@@ -81,22 +81,22 @@ def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int =
     beside = f"is shown from {points(better, costs)} on, too" if better < limit else "can hardly be shown by so few"
     least, often = points(finalists.sure(mechanism, judges, beta), costs), f"in {_PERCENT * OFTEN:.0f} of 100 runs"
     verb, where = ("errs on", "") if costs is None else ("costs", f" ({costs.text})")
-    sure, likely, most = (points(of, costs) for of in (yes, probably, limit))
-    than = f"less{where} than the best of what either side has alone"
+    sure, likely, most = (points(size, costs) for size in (yes, probably, limit))
+    less = f"less{where} than the best of what either side has alone"
     bound = f"and saying the better constant to everybody {verb} {most} at most"
     rest = (
         f"; of less than {least} mostly that it cannot be told. Where that best is the curator's model, or another "
         f"constant is nearly as good as the best one, 'better than saying the same to everybody' {beside}"
     )
     if yes < limit:
-        what = f"'yes' where the model {verb} {sure} {than}, 'probably' from {likely} on (each {often}){rest}"
+        what = f"'yes' where the model {verb} {sure} {less}, 'probably' from {likely} on (each {often}){rest}"
     elif probably < limit:
         what = (
-            f"at best 'probably', where the model {verb} {likely} {than} ({often}): 'yes' takes {sure}, {bound}{rest}"
+            f"at best 'probably', where the model {verb} {likely} {less} ({often}): 'yes' takes {sure}, {bound}{rest}"
         )
     else:
         what = "perhaps that it cannot be told, even of a model without mistakes: "
-        what += f"'probably' takes {likely} {than} ({often}), {bound}"
+        what += f"'probably' takes {likely} {less} ({often}), {bound}"
     return f"{_BEGINS}, if all agents answer: {what}"
 
 

@@ -78,12 +78,12 @@ def _place(name_or_path: str, overrides: list[str], path: Sequence[int | str], k
         return ""
     # What an option has set is in no file.
     parts = [str(part) for part in path]
-    given = (override.partition("=")[0].split(".") for override in overrides)
-    if any(parts[: len(set_by)] == set_by for set_by in given):
+    set_keys = (override.partition("=")[0].split(".") for override in overrides)
+    if any(parts[: len(key)] == key for key in set_keys):
         return ""
     text = read(Path(name_or_path), SCENARIO).decode("utf-8")
-    at = strictyaml.place(text, path) or strictyaml.place(text, ("real", *path[:1]))
-    where = f"{name_or_path}, line {at[0]}, column {at[1]}" if path and at else name_or_path
+    position = strictyaml.place(text, path) or strictyaml.place(text, ("real", *path[:1]))
+    where = f"{name_or_path}, line {position[0]}, column {position[1]}" if path and position else name_or_path
     newer = "; a key of a newer version is unknown to this one, " + version() if kind == "extra_forbidden" else ""
     return f" ({where}{newer})"
 
@@ -104,10 +104,10 @@ def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
         try:
             text = read(path, SCENARIO).decode("utf-8")
         except NotFound:
-            beside = names(path.parent) if path.parent.is_dir() else []
-            there = [name for name in beside if name.endswith((".yaml", ".yml"))]
-            found = f": there are {', '.join(there[:_LISTED])}" if there else ""
-            raise BadScenario(f"there is no scenario {name_or_path}{nearest(path.name, there)}{found}") from None
+            files = names(path.parent) if path.parent.is_dir() else []
+            available = [name for name in files if name.endswith((".yaml", ".yml"))]
+            listing = f": there are {', '.join(available[:_LISTED])}" if available else ""
+            raise BadScenario(f"there is no scenario {name_or_path}{nearest(path.name, available)}{listing}") from None
         except (BadData, UnicodeDecodeError) as error:
             raise BadScenario(f"cannot read {name_or_path}: {error}") from error
     try:

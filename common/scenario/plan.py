@@ -55,10 +55,10 @@ class Plan(Value):
     @property
     def numbers(self) -> dict[str, PlannedValue]:
         """All of them by name, in the order of the fields, including the planned settings."""
-        found: dict[str, PlannedValue] = {}
+        numbers: dict[str, PlannedValue] = {}
         for name, value in self:
-            found |= {name: value} if isinstance(value, PlannedValue) else self.settings if name == "settings" else {}
-        return found
+            numbers |= {name: value} if isinstance(value, PlannedValue) else self.settings if name == "settings" else {}
+        return numbers
 
 
 class PlanRow(Value):
@@ -92,24 +92,24 @@ def _refusing() -> Iterator[None]:
         raise BadScenario("a number of the scenario is so small, or so large, that what follows is no double") from None
 
 
-def resolve(scenario: Scenario, found: Plan | None = None) -> ResolvedScenario:
+def resolve(scenario: Scenario, figures: Plan | None = None) -> ResolvedScenario:
     """Return the scenario with every ``plan`` replaced by its number; errors are those of :func:`plan`.
 
-    ``found`` is what :func:`plan` returns for the scenario, if known: computing it is slow.
+    ``figures`` is what :func:`plan` returns for the scenario, if known: computing it is slow.
     """
     if not scenario.anything_open:
         return settled(scenario)
     if scenario.problem is not None:
         return _resolve_problem(scenario, scenario.problem)
-    found = found or plan(scenario)
+    figures = figures or plan(scenario)
     return filled(
         scenario,
-        n=int(found.n.value),
-        kappa=None if found.kappa is None else found.kappa.value,
-        eta=found.eta.value,
-        rounds=int(found.rounds.value),
-        learner=found.learner,
-        agents=int(found.agents.value),
+        n=int(figures.n.value),
+        kappa=None if figures.kappa is None else figures.kappa.value,
+        eta=figures.eta.value,
+        rounds=int(figures.rounds.value),
+        learner=figures.learner,
+        agents=int(figures.agents.value),
     )
 
 
@@ -188,9 +188,9 @@ def _bound(scenario: Scenario, learner: LearnerSettings) -> PlannedValue:
     """Return the bound of the tested loss, beside the least bound on the losses of the learner's class."""
     norm = max(scenario.source.norm, scenario.target.norm)
     least = learner.greatest_loss(norm, scenario.source.dimension)
-    known = least if math.isfinite(least) else None
+    rule = least if math.isfinite(least) else None
     text = f"given; losses of the learner's class on records of norm {norm:g}, what is above counts as the bound"
-    return PlannedValue(value=scenario.agents.bound, rule=known, formula=text, source=CORRECTIONS + "K1")
+    return PlannedValue(value=scenario.agents.bound, rule=rule, formula=text, source=CORRECTIONS + "K1")
 
 
 def _alone(scenario: Scenario, paper: bool) -> PlannedValue | None:
@@ -199,8 +199,8 @@ def _alone(scenario: Scenario, paper: bool) -> PlannedValue | None:
     A model that errs on at most a of S errs on at most :func:`common.statistics.formulas.largest_loss_on_target` of T.
     Without privacy so many people of S suffice to learn within a, if some model of the class never errs on S.
     """
-    demands, known = demands_of(scenario.protocol), scenario.vc_dimension or scenario.hypotheses
-    if not (demands.reweighs and demands.claims) or scenario.mode != "realizable" or not known:
+    demands, size = demands_of(scenario.protocol), scenario.vc_dimension or scenario.hypotheses
+    if not (demands.reweighs and demands.claims) or scenario.mode != "realizable" or not size:
         return None
     x, supremum = scenario.divergence.chi_squared, scenario.divergence.supremum or math.inf
     level = scenario.alpha * (1.0 if paper else scenario.accuracy.halt_below)
@@ -211,7 +211,7 @@ def _alone(scenario: Scenario, paper: bool) -> PlannedValue | None:
     if scenario.vc_dimension:
         people = formulas.consistent_sample(error, scenario.beta, scenario.vc_dimension)
     else:
-        people = math.ceil(math.log(known / scenario.beta) / error)
+        people = math.ceil(math.log(size / scenario.beta) / error)
     return fixed(people, f"err_S <= {error:.3g} = {text}; realizable, without privacy", PAPER + "Section 1")
 
 
@@ -244,14 +244,14 @@ def _lemma(scenario: Scenario, paper: bool) -> PlannedValue:
         text = "max(150 X ln(4/beta), 800 X ln(1/alpha) (d ln(400 d/alpha^3) + ln(8/beta)))/alpha^2"
         return fixed(formulas.paper_sample(alpha, beta, x, size), text, PAPER + "Lemma 3.2")
     value, text = formulas.sample_weights(alpha, beta, x), "150 X ln(6/beta)/alpha^2"
-    known = []
+    bounds = []
     if hypotheses:
-        known.append((formulas.sample_finite(alpha, beta, x, hypotheses), "32 X ln(2|H|/beta)/alpha^2"))
+        bounds.append((formulas.sample_finite(alpha, beta, x, hypotheses), "32 X ln(2|H|/beta)/alpha^2"))
     if dimension:
         uniform = formulas.sample_uniform(alpha, beta, x, dimension)
-        known.append((uniform, "(4/alpha'^2)(p ln(2en/p) + ln(8/beta))"))
-    if known:
-        least, name = min(known)
+        bounds.append((uniform, "(4/alpha'^2)(p ln(2en/p) + ln(8/beta))"))
+    if bounds:
+        least, name = min(bounds)
         value, text = max(value, least), f"max({text}, {name})"
     else:
         text += " only: neither vc_dimension nor hypotheses is given"
@@ -267,8 +267,8 @@ def _weights(scenario: Scenario, paper: bool, calls: int) -> tuple[PlannedValue 
     return None if curator.kappa is None else _kappa(scenario, paper), eta
 
 
-def _once(given: Any) -> PlannedValue:
-    return follow(given, lambda: 1, "the curator learns once, nothing is reweighed", TANDEM)
+def _once(setting: Any) -> PlannedValue:
+    return follow(setting, lambda: 1, "the curator learns once, nothing is reweighed", TANDEM)
 
 
 def _rounds(scenario: Scenario, paper: bool) -> PlannedValue:
@@ -300,31 +300,31 @@ def _gap(scenario: Scenario) -> float:
 
 
 def _kappa(scenario: Scenario, paper: bool) -> PlannedValue:
-    alpha, divergence, given = scenario.alpha, scenario.divergence, scenario.curator.kappa
+    alpha, divergence, kappa = scenario.alpha, scenario.divergence, scenario.curator.kappa
     if paper:
         text, source = "alpha/(8 X)", PAPER + "Algorithm 2"
-        return follow(given, lambda: alpha / (8.0 * divergence.chi_squared), text, source)
-    found = formulas.density(alpha, *divergence.known)
-    known = {2.0: "(1 - 3 alpha/8) alpha/X", math.inf: "(1 - alpha/8)/D_inf"}
-    if found.order in known:
-        return follow(given, lambda: found.kappa, known[found.order], CORRECTIONS + "multiplicative weights")
-    return follow(given, lambda: found.kappa, f"(1 - 3 alpha/8)/tau_{found.order:g}", "common/statistics/formulas.py")
+        return follow(kappa, lambda: alpha / (8.0 * divergence.chi_squared), text, source)
+    dense = formulas.density(alpha, *divergence.known)
+    texts = {2.0: "(1 - 3 alpha/8) alpha/X", math.inf: "(1 - alpha/8)/D_inf"}
+    if dense.order in texts:
+        return follow(kappa, lambda: dense.kappa, texts[dense.order], CORRECTIONS + "multiplicative weights")
+    return follow(kappa, lambda: dense.kappa, f"(1 - 3 alpha/8)/tau_{dense.order:g}", "common/statistics/formulas.py")
 
 
 def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
-    alpha, given = scenario.alpha, scenario.curator.eta
+    alpha, eta = scenario.alpha, scenario.curator.eta
     if paper:
-        return follow(given, lambda: alpha / 8.0, "alpha/8", PAPER + "Algorithm 2")
+        return follow(eta, lambda: alpha / 8.0, "alpha/8", PAPER + "Algorithm 2")
     source = CORRECTIONS + "multiplicative weights"
     if not scenario.halts and scenario.curator.rounds != PLAN:
         entropy = formulas.entropy(alpha, *scenario.divergence.known)
-        return follow(given, lambda: math.sqrt(8.0 * entropy / rounds), "sqrt(8 K/T), best for T rounds", source)
+        return follow(eta, lambda: math.sqrt(8.0 * entropy / rounds), "sqrt(8 K/T), best for T rounds", source)
 
     def rule() -> float:
         formulas.rounds(0.0, _gap(scenario))  # refuses a gap that is not positive
         return 4.0 * _gap(scenario)
 
-    return follow(given, rule, "4 g", source)
+    return follow(eta, rule, "4 g", source)
 
 
 def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue, PlannedValue | None]:
@@ -373,20 +373,20 @@ def _resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
     """
     curator = scenario.curator
     learner = None if curator.learner is None else curator.learner.as_written
-    wanted = [key for key, value in (learner or {}).items() if value == PLAN]
-    found = planned_values(scenario, problem, scenario.bounds == "paper")
-    for key in wanted:
-        if key not in found:
+    open_keys = [key for key, value in (learner or {}).items() if value == PLAN]
+    figures = planned_values(scenario, problem, scenario.bounds == "paper")
+    for key in open_keys:
+        if key not in figures:
             raise BadScenario(f"curator.learner.{key} cannot be left at plan for the problem {problem.name}")
     releases = problem.releases.get(scenario.alone, 1)
     return filled(
         scenario,
-        n=int(found["n"].value),
+        n=int(figures["n"].value),
         kappa=None if curator.kappa == PLAN else curator.kappa,
         eta=1.0 if curator.eta == PLAN else curator.eta,
         rounds=releases if curator.rounds == PLAN else curator.rounds,
-        learner=None if learner is None else learner | {key: _whole(found[key].value) for key in wanted},
-        agents=1 if scenario.alone == "curator" else int(found["agents"].value),
+        learner=None if learner is None else learner | {key: _whole(figures[key].value) for key in open_keys},
+        agents=1 if scenario.alone == "curator" else int(figures["agents"].value),
     )
 
 

@@ -196,8 +196,8 @@ class Scenario(Value):
             )
         for side, people in (("source", self.source), ("target", self.target)):
             if people.dimension != self.problem.dimension:
-                about = f"problem {self.problem.name} is about {self.problem.dimension} features"
-                raise ValueError(f"{about}, the {side} people have {people.dimension}")
+                prefix = f"problem {self.problem.name} is about {self.problem.dimension} features"
+                raise ValueError(f"{prefix}, the {side} people have {people.dimension}")
         return self
 
     @model_validator(mode="after")
@@ -282,32 +282,32 @@ def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda p
     path is empty where a whole section is inconsistent.
     """
     try:
-        found = Scenario.model_validate(tree)
+        scenario = Scenario.model_validate(tree)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         raise BadScenario(explain(error, Scenario) + place(first["loc"], first["type"])) from None
     except TandemError as error:
         raise BadScenario(error.detail + place((), "")) from None
-    own = found.wire()
-    if found.curator.learner is not None:
-        own["curator"]["learner"] = found.curator.learner.model_dump(mode="json")  # as parsed, not as written
+    own = scenario.wire()
+    if scenario.curator.learner is not None:
+        own["curator"]["learner"] = scenario.curator.learner.model_dump(mode="json")  # as parsed, not as written
     for path in _truth_values(tree, own):  # pydantic accepts them as 1 and 0
-        where, found_it = ".".join(map(str, path)), "a truth value (yes, no, on, off, true or false)"
-        raise BadScenario(f"{where}: Input should be a number, found {found_it}{place(path, 'bool')}")
-    return found
+        where, kinds = ".".join(map(str, path)), "a truth value (yes, no, on, off, true or false)"
+        raise BadScenario(f"{where}: Input should be a number, found {kinds}{place(path, 'bool')}")
+    return scenario
 
 
-def _truth_values(given: Any, own: Any) -> Iterator[tuple[int | str, ...]]:
-    """Yield the paths where ``given`` has a truth value that was parsed to something else in ``own``."""
-    if isinstance(given, bool) and not isinstance(own, bool):
+def _truth_values(raw: Any, parsed: Any) -> Iterator[tuple[int | str, ...]]:
+    """Yield the paths where ``raw`` has a truth value that was parsed to something else in ``parsed``."""
+    if isinstance(raw, bool) and not isinstance(parsed, bool):
         yield ()
-    elif isinstance(given, dict) and isinstance(own, dict):
+    elif isinstance(raw, dict) and isinstance(parsed, dict):
         yield from (
-            (name, *path) for name in given.keys() & own.keys() for path in _truth_values(given[name], own[name])
+            (name, *path) for name in raw.keys() & parsed.keys() for path in _truth_values(raw[name], parsed[name])
         )
-    elif isinstance(given, list | tuple) and isinstance(own, list):
-        for place, each in enumerate(zip(given, own, strict=False)):
-            yield from ((place, *path) for path in _truth_values(*each))
+    elif isinstance(raw, list | tuple) and isinstance(parsed, list):
+        for place, pair in enumerate(zip(raw, parsed, strict=False)):
+            yield from ((place, *path) for path in _truth_values(*pair))
 
 
 def data_folder(scenario: Scenario) -> Path | None:

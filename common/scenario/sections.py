@@ -176,8 +176,8 @@ class AgentsSection(Value):
     def value_mechanism(self) -> Mechanism:
         """The mechanism, for protocols that ask for values in [0, 1]; BadScenario if it randomizes items."""
         if not isinstance(self.mechanism, Mechanism):
-            found = f"{self.mechanism.name} randomizes items"
-            raise BadScenario(f"agents.mechanism: {found}, this protocol asks for values in [0, 1]: take warner")
+            reason = f"{self.mechanism.name} randomizes items"
+            raise BadScenario(f"agents.mechanism: {reason}, this protocol asks for values in [0, 1]: take warner")
         return self.mechanism
 
     @property

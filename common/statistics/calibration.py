@@ -50,11 +50,11 @@ def coarser(people: Floats, most: int) -> list[int]:
     ``people`` are the noisy numbers of people in the fine bins; negative ones count as 0. There is at least one cut b,
     between the fine bins b and b + 1.
     """
-    held = np.cumsum(np.maximum(people, 0.0))
-    if held[-1] <= 0.0:
+    cumulative = np.cumsum(np.maximum(people, 0.0))
+    if cumulative[-1] <= 0.0:
         return [len(people) // 2 - 1]
-    wanted = [held[-1] * part / most for part in range(1, most)]
-    cuts = {min(int(np.searchsorted(held, level)), len(people) - 2) for level in wanted}
+    levels = [cumulative[-1] * part / most for part in range(1, most)]
+    cuts = {min(int(np.searchsorted(cumulative, level)), len(people) - 2) for level in levels}
     return sorted(cuts)
 
 
@@ -65,12 +65,12 @@ def project_to_simplex(people: Floats, total: float) -> Floats:
     Shalev-Shwartz, Singer and Chandra 2008).
     """
     falling = sorted(people.tolist(), reverse=True)
-    held, level = 0.0, 0.0
+    cumulative, level = 0.0, 0.0
     for place, count in enumerate(falling, 1):
-        held += count
-        if count - (held - total) / place <= 0.0:
+        cumulative += count
+        if count - (cumulative - total) / place <= 0.0:
             break
-        level = (held - total) / place
+        level = (cumulative - total) / place
     cleaned: Floats = np.maximum(people - level, 0.0)
     return cleaned
 
@@ -143,19 +143,19 @@ class Within:
 
     def averages(self, values: Floats) -> Floats:
         """Return the mean over each coarse bin of values at the fine ones, shape (rows, fine bins) to (rows, bins)."""
-        found = np.zeros((len(values), len(self.starts)))
+        means = np.zeros((len(values), len(self.starts)))
         ends = np.array([*self.starts[1:], len(self.scores)])
-        _average(self.weights, ends, np.ascontiguousarray(values), found)
-        return found
+        _average(self.weights, ends, np.ascontiguousarray(values), means)
+        return means
 
 
 @njit
-def _average(weights: Floats, ends: Indices, values: Floats, found: Floats) -> None:
+def _average(weights: Floats, ends: Indices, values: Floats, means: Floats) -> None:
     for row in range(len(values)):
         fine = 0
         for place in range(len(ends)):
             for j in range(fine, ends[place]):
-                found[row, place] += weights[j] * values[row, j]
+                means[row, place] += weights[j] * values[row, j]
             fine = ends[place]
 
 
@@ -273,7 +273,7 @@ def of_sample(shares: CellShares, prior: Prior) -> Prior:
     curve are Pearson's chi-squared, which is as informative as the likelihood where people are many. One variance for
     all curves would treat rare labels as less certain than they are, and the slope as flatter.
     """
-    found = []
+    log_likelihoods = []
     masses = np.maximum(shares.items[:, 0] + shares.items[:, 1], 1.0 / shares.people)
     for curve in shares.within.curves:
         chance = shares.within.averages(curve)
@@ -281,8 +281,8 @@ def of_sample(shares: CellShares, prior: Prior) -> Prior:
         off = shares.items[:, 1] * other - shares.items[:, 0] * chance
         sampled = masses * chance * other / shares.people
         variances = sampled + shares.noise * (chance * chance + other * other)
-        found.append(-0.5 * ordered_sum(off * off / np.maximum(variances, _LEAST)))
-    return Belief((prior.logarithm() + np.array(found))[None]).moments(prior.middle)
+        log_likelihoods.append(-0.5 * ordered_sum(off * off / np.maximum(variances, _LEAST)))
+    return Belief((prior.logarithm() + np.array(log_likelihoods))[None]).moments(prior.middle)
 
 
 @dataclass(frozen=True)
@@ -333,12 +333,12 @@ class Belief:
 
     def _after(self, within: Within, masses: Floats, tables: list[Floats], mean: tuple[float, float]) -> Belief:
         """Return the posterior after a mean with its variance; ``tables``: its expectation by bin for each slope."""
-        people, found = self._people(within, masses), []
+        people, log_likelihoods = self._people(within, masses), []
         for bins in tables:
             expected, uncertain = _over(people, bins)
             off, variances = mean[0] - expected, mean[1] + uncertain
-            found.append(-0.5 * (off * off / variances + logs(variances)))
-        return Belief(self.logarithm + np.stack(found, axis=1))
+            log_likelihoods.append(-0.5 * (off * off / variances + logs(variances)))
+        return Belief(self.logarithm + np.stack(log_likelihoods, axis=1))
 
     def _people(self, within: Within, masses: Floats) -> Floats:
         """Return the bins' shares for each tilt, shape (tilts, bins), of a sample with the shares ``masses``."""
@@ -423,9 +423,9 @@ class Belief:
             if float(row.max()) < 2.0**-40:
                 continue
             for number, cut in enumerate(cuts):
-                found, uncertain = _over(people, within.losses(chance, cut, missed))
-                first[number] += math.fsum(ordered_sum((row * found).T).tolist())
-                second[number] += math.fsum(ordered_sum((row * (found * found + uncertain)).T).tolist())
+                mean, uncertain = _over(people, within.losses(chance, cut, missed))
+                first[number] += math.fsum(ordered_sum((row * mean).T).tolist())
+                second[number] += math.fsum(ordered_sum((row * (mean * mean + uncertain)).T).tolist())
         spreads = np.sqrt(np.maximum(second - first * first, 0.0))
         return list(zip(first.tolist(), spreads.tolist(), strict=True))
 

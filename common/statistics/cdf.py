@@ -119,10 +119,10 @@ def agents_needed(
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
     choices = [cuts] if cuts else [math.ceil(factor / tau) for factor in (1, 2, 4, 8, 16, 32, 64)]
-    choices = [some for some in choices if some == cuts or some <= MAX_CUTS]
+    choices = [choice for choice in choices if choice == cuts or choice <= MAX_CUTS]
     if not choices:
         raise BadInput(f"an error of {tau:g} takes more than {MAX_CUTS} cuts: allow a larger one")
-    return min((_agents_needed(query, oracle, tau, beta, some), some) for some in choices)
+    return min((_agents_needed(query, oracle, tau, beta, choice), choice) for choice in choices)
 
 
 def _agents_needed(query: ItemQuery, oracle: HadamardResponse, tau: float, beta: float, cuts: int) -> int:

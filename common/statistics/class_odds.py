@@ -95,22 +95,22 @@ class ClassOdds:
 
     def given(self, reports: Sequence[ClassReport]) -> ClassOdds:
         """Return the odds after agents reported more: the slope and intercepts with the highest posterior density."""
-        found = replace(self, reports=(*self.reports, *reports))
-        place = np.concatenate([[math.log(found.slope)], found.intercepts])
-        gradient, bend = found._around(place)
+        odds = replace(self, reports=(*self.reports, *reports))
+        place = np.concatenate([[math.log(odds.slope)], odds.intercepts])
+        gradient, bend = odds._around(place)
         for _ in range(_STEPS):
             step = np.clip(np.linalg.solve(bend, gradient), -_WIDEST, _WIDEST)
             while True:
                 after = place + step
-                if found._cost(after) <= found._cost(place) or float(np.abs(step).max()) < 1e-6:
+                if odds._cost(after) <= odds._cost(place) or float(np.abs(step).max()) < 1e-6:
                     break
                 step = 0.5 * step
             place = after
-            gradient, bend = found._around(place)
+            gradient, bend = odds._around(place)
             if float(np.abs(step).max()) < 1e-6:
                 break
         rounded = np.rint(place * _GRID) / _GRID
-        return replace(found, slope=float(exp(rounded[:1])[0]), intercepts=rounded[1:] - rounded[1:].mean())
+        return replace(odds, slope=float(exp(rounded[:1])[0]), intercepts=rounded[1:] - rounded[1:].mean())
 
     def _cost(self, place: Floats) -> float:
         chances = softmax(self._scores(place))
@@ -174,12 +174,12 @@ def shares_of(sample: Sequence[float], reported: Sequence[tuple[float, float]]) 
 
     The prior of each is Gaussian around the sample's share, with deviation :data:`APART`; none is below a thousandth.
     """
-    found = []
-    for own, (mean, variance) in zip(sample, reported, strict=True):
-        known, before = 1.0 / variance, 1.0 / APART**2
-        found.append(max(_LEAST, (known * mean + before * own) / (known + before)))
-    total = math.fsum(found)
-    return np.array([share / total for share in found])
+    shares = []
+    for prior_mean, (mean, variance) in zip(sample, reported, strict=True):
+        precision, prior_precision = 1.0 / variance, 1.0 / APART**2
+        shares.append(max(_LEAST, (precision * mean + prior_precision * prior_mean) / (precision + prior_precision)))
+    total = math.fsum(shares)
+    return np.array([share / total for share in shares])
 
 
 def halves(classes: int) -> list[tuple[int, ...]]:

@@ -69,11 +69,11 @@ class ScoreShares:
     count: int
     scale: float
 
-    def ratio(self, part: AnyArray, whole: AnyArray, miss: float) -> Estimate:
-        """Return the share that the items ``part`` have of the people of ``whole``, with an interval.
+    def ratio(self, part: AnyArray, population: AnyArray, miss: float) -> Estimate:
+        """Return the share that the items ``part`` have of the people of ``population``, with an interval.
 
         Args:
-            part, whole: Shape (bins, 2), booleans; ``part`` lies in ``whole``.
+            part, population: Shape (bins, 2), booleans; ``part`` lies in ``population``.
 
         *Theorem.* If the agents are independent draws from T, the interval misses the true ratio q with probability
         ``miss`` at most, for any number of agents.
@@ -84,8 +84,8 @@ class ScoreShares:
         count))^2 + 2 scale^2 |w|_2^2 l/count), l = ln(2/miss), with probability ``miss`` at most. The interval holds
         all q that this does not reject. QED.
         """
-        inside, outside = float(np.count_nonzero(part)), float(np.count_nonzero(whole & ~part))
-        top, bottom = float(self.items[part].sum()), float(self.items[whole].sum())
+        inside, outside = float(np.count_nonzero(part)), float(np.count_nonzero(population & ~part))
+        top, bottom = float(self.items[part].sum()), float(self.items[population].sum())
         if not self.count or bottom <= 0.0:
             return _estimate(0.5, np.ones(len(_TRIED), dtype=bool), 1.0 - miss)
         log = math.log(2.0 / miss)
@@ -96,14 +96,14 @@ class ScoreShares:
 
     def observed(self, miss: float) -> list[Estimate]:
         """Return the share of +1 in each bin; all intervals together miss with probability ``miss`` at most."""
-        wholes = np.repeat(np.eye(len(self.items), dtype=bool)[:, :, None], 2, axis=2)  # the people of each bin
-        return [self.ratio(whole & (np.arange(2) > 0), whole, miss / len(self.items)) for whole in wholes]
+        masks = np.repeat(np.eye(len(self.items), dtype=bool)[:, :, None], 2, axis=2)  # the people of each bin
+        return [self.ratio(mask & (np.arange(2) > 0), mask, miss / len(self.items)) for mask in masks]
 
     def caught(self, first: int, label: int, miss: float) -> Estimate:
         """Return the share of the people of a label (-1 or +1) who are in the bins from ``first`` on."""
-        whole = np.zeros(self.items.shape, dtype=bool)
-        whole[:, int(label > 0)] = True
-        return self.ratio(whole & (np.arange(len(self.items)) >= first)[:, None], whole, miss)
+        population = np.zeros(self.items.shape, dtype=bool)
+        population[:, int(label > 0)] = True
+        return self.ratio(population & (np.arange(len(self.items)) >= first)[:, None], population, miss)
 
     def quality(self, cuts: Sequence[float], cut: float, beta: float) -> ScoreQuality:
         """Return the score's quality, for bins between ``cuts`` of the log odds, one of which is the ``cut`` for +1.
@@ -111,8 +111,8 @@ class ScoreShares:
         beta is divided: half for the curve, a quarter for either rate. The AUC has a beta of its own.
         """
         ends = [0.0, *logistic(np.array(cuts)).tolist(), 1.0]
-        first, sure = list(cuts).index(cut) + 1, {"confidence": 1.0 - beta}
-        observed = [e.model_copy(update=sure) for e in self.observed(beta / 2.0)]
+        first, update = list(cuts).index(cut) + 1, {"confidence": 1.0 - beta}
+        observed = [e.model_copy(update=update) for e in self.observed(beta / 2.0)]
         return ScoreQuality(
             agents=self.count,
             bins=tuple(
@@ -121,8 +121,8 @@ class ScoreShares:
             ),
             auc=self.auc(beta),
             threshold=ends[first],
-            recall=self.caught(first, 1, beta / 4.0).model_copy(update=sure),
-            false_alarms=self.caught(first, -1, beta / 4.0).model_copy(update=sure),
+            recall=self.caught(first, 1, beta / 4.0).model_copy(update=update),
+            false_alarms=self.caught(first, -1, beta / 4.0).model_copy(update=update),
         )
 
     def auc(self, miss: float) -> Estimate:
@@ -163,5 +163,5 @@ def auc_width(answers: int, scale: float) -> float:
     """
     bins = bins_for(answers / (scale * scale))
     rising = np.arange(1.0, bins + 1.0)
-    found = ScoreShares(np.stack([rising[::-1], rising], axis=1) / (bins * (bins + 1.0)), answers, scale).auc(0.05)
-    return 0.5 * (found.high - found.low)
+    auc = ScoreShares(np.stack([rising[::-1], rising], axis=1) / (bins * (bins + 1.0)), answers, scale).auc(0.05)
+    return 0.5 * (auc.high - auc.low)

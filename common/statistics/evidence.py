@@ -417,8 +417,8 @@ class SequentialTest(LossTest):
         return Reached(self.count, self.worst_case, above, below, self._needed)
 
     def _evidence(self) -> tuple[float, float]:
-        found = self._evidences
-        return found.above.log_value(self.total, self.count), found.below.log_value(self.total, self.count)
+        processes = self._evidences
+        return processes.above.log_value(self.total, self.count), processes.below.log_value(self.total, self.count)
 
     def _decide(self) -> Verdict | None:
         above, below = self._evidence()
@@ -433,5 +433,5 @@ class SequentialTest(LossTest):
         """Return ``first``, then half of the number received, up to ``worst_case`` in all; 0 after the verdict."""
         if self.verdict is not None:
             return 0
-        wanted = first if self.count == 0 else max(1, -(-self.count // 2))
-        return min(wanted, max(1, self.worst_case - self.count))
+        size = first if self.count == 0 else max(1, -(-self.count // 2))
+        return min(size, max(1, self.worst_case - self.count))

@@ -134,9 +134,9 @@ class ToConstant:
     def _estimate(self) -> float:
         if not (self.judged.count and self.reported.count):
             return 0.0
-        judged, reported = self.judged.ones / self.judged.count, self.reported.ones / self.reported.count
+        judged_rate, reported_rate = self.judged.ones / self.judged.count, self.reported.ones / self.reported.count
         flip, gain = 1.0 - self.mechanism.truth, 2.0 * self.mechanism.truth - 1.0
-        return (judged - flip - self.weight * (reported - flip)) / gain
+        return (judged_rate - flip - self.weight * (reported_rate - flip)) / gain
 
     def width(self, miss: float) -> float:
         """Return how far either bound is from the estimate."""
@@ -205,8 +205,8 @@ def estimated(mechanism: BitMechanism, reported: Ones, miss: float, confidence: 
 
     ``confidence`` is that of all statements of a result together, which its document states.
     """
-    found = estimate(mechanism, float(reported.ones), reported.count, 1.0 - miss, once=True)
-    return found.model_copy(update={"confidence": confidence})
+    interval = estimate(mechanism, float(reported.ones), reported.count, 1.0 - miss, once=True)
+    return interval.model_copy(update={"confidence": confidence})
 
 
 @lru_cache(maxsize=1 << 10)

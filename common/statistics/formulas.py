@@ -123,8 +123,8 @@ def density(
     cut = Dense((1.0 - 3.0 * alpha / 8.0) / level, True, order)
     if supremum is None or supremum > chi_squared / alpha:
         return cut
-    whole = Dense((1.0 - alpha / 8.0) / supremum, False, math.inf)
-    return whole if 5.0 * whole.kappa >= 3.0 * cut.kappa else cut
+    uncut = Dense((1.0 - alpha / 8.0) / supremum, False, math.inf)
+    return uncut if 5.0 * uncut.kappa >= 3.0 * cut.kappa else cut
 
 
 def entropy(
@@ -402,14 +402,14 @@ class PlannedValue(Value):
     source: str
 
 
-def follow(given: Any, rule: Callable[[], float], formula: str, source: str) -> PlannedValue:
+def follow(setting: Any, rule: Callable[[], float], formula: str, source: str) -> PlannedValue:
     """Return the rule's number where the scenario leaves it at ``plan``, else the given one beside the rule's."""
-    if given == PLAN:
+    if setting == PLAN:
         return fixed(rule(), formula, source)
     try:
-        return PlannedValue(value=given, rule=rule(), formula=f"given; {formula}", source=source)
+        return PlannedValue(value=setting, rule=rule(), formula=f"given; {formula}", source=source)
     except (BadInput, BudgetExceeded):
-        return PlannedValue(value=given, rule=None, formula=f"given; {formula} does not apply", source=source)
+        return PlannedValue(value=setting, rule=None, formula=f"given; {formula} does not apply", source=source)
 
 
 def fixed(value: float, formula: str, source: str) -> PlannedValue:

@@ -46,11 +46,11 @@ def reports_by_length(query: ItemQuery, answers: Answers) -> dict[int, Reports]:
     """
     together = reports(query, answers)
     lengths = np.array(query.lengths, dtype=np.int64)[answers.slots % len(query.lengths)]
-    found = {}
+    groups = {}
     for length in sorted(set(query.lengths)):
-        own = lengths == length
-        found[length] = Reports(query.domain, together.answers[own], together.publics[own])
-    return found
+        rows = lengths == length
+        groups[length] = Reports(query.domain, together.answers[rows], together.publics[rows])
+    return groups
 
 
 def binomial_intervals(counts: Indices, trials: int, miss: float) -> tuple[Floats, Floats]:
@@ -63,9 +63,9 @@ def binomial_intervals(counts: Indices, trials: int, miss: float) -> tuple[Float
     """
     if trials == 0:
         return np.zeros(len(counts)), np.ones(len(counts))
-    some, rest = counts.astype(np.float64), (trials - counts).astype(np.float64)
-    low = np.where(counts > 0, betaincinv(np.maximum(some, 0.5), rest + 1.0, miss / 2.0), 0.0)
-    high = np.where(rest > 0, betaincinv(some + 1.0, np.maximum(rest, 0.5), 1.0 - miss / 2.0), 1.0)
+    successes, failures = counts.astype(np.float64), (trials - counts).astype(np.float64)
+    low = np.where(counts > 0, betaincinv(np.maximum(successes, 0.5), failures + 1.0, miss / 2.0), 0.0)
+    high = np.where(failures > 0, betaincinv(successes + 1.0, np.maximum(failures, 0.5), 1.0 - miss / 2.0), 1.0)
     return np.maximum(low - _ROUNDING, 0.0), np.minimum(high + _ROUNDING, 1.0)
 
 

@@ -64,12 +64,12 @@ def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: floa
         before = length
     last, step = came[lengths[-1]], lengths[-1] - before
     bar = _listing_count(oracle, query.domain, len(last), beta / (len(prefixes) << step))
-    found = [
+    listed = [
         (items[above], supports[above])
         for items, supports in _continuations(last, oracle, prefixes, step)
         for above in [np.flatnonzero(supports >= bar)]
     ]
-    items, supports = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    items, supports = (np.concatenate(parts) for parts in zip(*listed, strict=True))
     return np.asarray(items[np.lexsort((items, -supports))])
 
 
@@ -94,9 +94,9 @@ def _continuations(
     width = max(1, _BLOCK >> step)
     ends = np.arange(1 << step, dtype=np.uint64)
     for begin in range(0, len(prefixes), width):
-        some = prefixes[begin : begin + width]
-        supports = oracle.extended_supports(came.answers, came.domain, came.publics, some, step)
-        yield ((some[:, None] << np.uint64(step)) + ends).reshape(-1), supports.reshape(-1)
+        batch = prefixes[begin : begin + width]
+        supports = oracle.extended_supports(came.answers, came.domain, came.publics, batch, step)
+        yield ((batch[:, None] << np.uint64(step)) + ends).reshape(-1), supports.reshape(-1)
 
 
 def _listing_count(oracle: FrequencyOracle, domain: int, count: int, miss: float) -> int:
@@ -111,10 +111,10 @@ def _listing_count(oracle: FrequencyOracle, domain: int, count: int, miss: float
 def _check_candidates(lengths: tuple[int, ...], kept: int) -> None:
     before, survivors = 0, 1
     for length in lengths:
-        found = survivors << (length - before)
-        if found > (MAX_CANDIDATES if before else MAX_LISTED):
+        count = survivors << (length - before)
+        if count > (MAX_CANDIDATES if before else MAX_LISTED):
             raise BadInput(
-                f"there would be {found} candidates of {length} bits: ask for prefixes of more lengths, nearer to each "
+                f"there would be {count} candidates of {length} bits: ask for prefixes of more lengths, nearer to each "
                 "other, or keep fewer"
             )
-        survivors, before = min(found, kept), length
+        survivors, before = min(count, kept), length

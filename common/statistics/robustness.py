@@ -57,16 +57,16 @@ def robust_estimate(
     """
     if not 0.0 <= share <= 1.0:
         raise BadInput(f"the share of adversarial answers must be in [0, 1], found {share}")
-    found = estimate(mechanism, total, count, confidence, among, once=once)
+    interval = estimate(mechanism, total, count, confidence, among, once=once)
     lies = most_adversarial(count, share)
     if lies == missing == 0:
-        return found
+        return interval
     if not isinstance(mechanism, BitMechanism):
-        return found.model_copy(update={"low": 0.0, "high": 1.0})
+        return interval.model_copy(update={"low": 0.0, "high": 1.0})
     asked = count + missing
     low = estimate(mechanism, max(0.0, total - lies), asked, confidence, among, once=once).low
     high = estimate(mechanism, min(float(asked), total + lies + missing), asked, confidence, among, once=once).high
-    return found.model_copy(update={"low": low, "high": high})
+    return interval.model_copy(update={"low": low, "high": high})
 
 
 class RobustTest(SequentialTest):
@@ -89,9 +89,9 @@ class RobustTest(SequentialTest):
         self._share = share
 
     def _evidence(self) -> tuple[float, float]:
-        lies, found = most_adversarial(self.count, self._share), self._evidences
-        above = found.above.log_value(max(0.0, self.total - lies), self.count)
-        return above, found.below.log_value(min(float(self.count), self.total + lies), self.count)
+        lies, processes = most_adversarial(self.count, self._share), self._evidences
+        above = processes.above.log_value(max(0.0, self.total - lies), self.count)
+        return above, processes.below.log_value(min(float(self.count), self.total + lies), self.count)
 
     def next_batch(self, first: int) -> int:
         if self.verdict is not None:
@@ -115,13 +115,13 @@ class Silence:
     most: float
     confidence: float
 
-    def widened(self, found: Estimate) -> Estimate:
+    def widened(self, interval: Estimate) -> Estimate:
         """Return the estimate for all people, from that for those who answer (the theorem)."""
-        sure = found.confidence + self.confidence - 1.0
-        if sure <= 0.0:
-            return found.model_copy(update={"low": 0.0, "high": 1.0})
-        low, high = (1.0 - self.most) * found.low, self.exceeded(found.high)
-        return found.model_copy(update={"low": low, "high": high, "confidence": sure})
+        confidence = interval.confidence + self.confidence - 1.0
+        if confidence <= 0.0:
+            return interval.model_copy(update={"low": 0.0, "high": 1.0})
+        low, high = (1.0 - self.most) * interval.low, self.exceeded(interval.high)
+        return interval.model_copy(update={"low": low, "high": high, "confidence": confidence})
 
     def exceeded(self, difference: float) -> float:
         """Return a bound on a difference of two means over all people, from a bound on it over those who answer."""

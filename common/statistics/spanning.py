@@ -57,13 +57,13 @@ def spanning_rows(chances: Floats, beta: float) -> int:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
     most = MAX_WORK // len(chances)
     few = chances[-1] > 0.0 and float(np.sum(1.0 / chances)) < most
-    found = _walk(np.ascontiguousarray(chances), beta, most) if few else 0
-    if not found:
+    rows = _walk(np.ascontiguousarray(chances), beta, most) if few else 0
+    if not rows:
         raise BadInput(
             f"more than {most:,} records a block are needed to span {len(chances)} features: raise epsilon, or "
             "lower chi_squared"
         )
-    return found
+    return rows
 
 
 def blocks(chances: Floats, bottom: float, beta: float) -> tuple[int, int]:

@@ -160,8 +160,8 @@ class Argmax(Hypothesis):
     def _scores(self, features: AnyArray) -> Floats:
         inputs = features[:, : self.first]
         with np.errstate(all="ignore"):
-            found = np.stack([hypothesis.scores(inputs) for hypothesis in self.hypotheses], axis=1)
-        return np.where(np.isnan(found), -np.inf, found)
+            scores = np.stack([hypothesis.scores(inputs) for hypothesis in self.hypotheses], axis=1)
+        return np.where(np.isnan(scores), -np.inf, scores)
 
     def scores_by_class(self, features: AnyArray) -> Floats:
         """Return each row's score of each class, shape (n, C), finite; NaN counts as the least score."""

@@ -118,8 +118,8 @@ def plain_kinds() -> frozenset[str]:
 def _plain(value: Any) -> Any:
     kind, plain = getattr(value, "kind", value.get("kind") if isinstance(value, dict) else None), plain_kinds()
     if not isinstance(kind, str) or kind not in plain:
-        known = ", ".join(sorted(plain))
-        raise ValueError(f"a hypothesis of kind {kind!r:.40} cannot be part of another; these can: {known}")
+        names = ", ".join(sorted(plain))
+        raise ValueError(f"a hypothesis of kind {kind!r:.40} cannot be part of another; these can: {names}")
     return HYPOTHESES.accept(value)
 
 
@@ -132,12 +132,12 @@ def hypothesis_kinds(wire: Any) -> frozenset[str]:
 
     They are found under any key, also in nested objects and lists of the message, but not within a hypothesis.
     """
-    found: set[str] = set()
+    kinds: set[str] = set()
     values = wire.values() if isinstance(wire, dict) else wire if isinstance(wire, list) else ()
     for value in (each for each in values if isinstance(each, dict | list)):
         kind = value.get("kind") if isinstance(value, dict) else None
-        found |= {kind} if isinstance(kind, str) and kind in HYPOTHESES.names() else hypothesis_kinds(value)
-    return frozenset(found)
+        kinds |= {kind} if isinstance(kind, str) and kind in HYPOTHESES.names() else hypothesis_kinds(value)
+    return frozenset(kinds)
 
 
 MAX_WEIGHTS = 1 << 16
@@ -191,9 +191,9 @@ class Linear(Hypothesis):
 @njit
 def row_product(features: AnyArray, row: int, weights: Singles) -> Any:
     """Return <w, x> in float32 by eight partial sums, always in the same order, with every product rounded."""
-    whole = len(weights) // 8 * 8
+    stop = len(weights) // 8 * 8
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
-    for j in range(0, whole, 8):
+    for j in range(0, stop, 8):
         s0 += weights[j] * np.float32(features[row, j])
         s1 += weights[j + 1] * np.float32(features[row, j + 1])
         s2 += weights[j + 2] * np.float32(features[row, j + 2])
@@ -202,10 +202,10 @@ def row_product(features: AnyArray, row: int, weights: Singles) -> Any:
         s5 += weights[j + 5] * np.float32(features[row, j + 5])
         s6 += weights[j + 6] * np.float32(features[row, j + 6])
         s7 += weights[j + 7] * np.float32(features[row, j + 7])
-    found = ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
-    for j in range(whole, len(weights)):
-        found += weights[j] * np.float32(features[row, j])
-    return found
+    product = ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+    for j in range(stop, len(weights)):
+        product += weights[j] * np.float32(features[row, j])
+    return product
 
 
 @njit
@@ -242,8 +242,8 @@ def _gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: 
 
     So the sign is that of :func:`row_product`, in half the time. The effect of underflow is below 2^-100.
     """
-    found, size = _sum_and_size(features, row, weights)
-    gap = found - threshold
+    product, size = _sum_and_size(features, row, weights)
+    gap = product - threshold
     if fma(share, size, np.float32(2.0**-100)) < abs(gap) < np.inf:
         return gap
     return row_product(features, row, weights) - threshold
@@ -252,14 +252,14 @@ def _gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: 
 @njit_inlined
 def _sum_and_size(features: AnyArray, row: int, weights: Singles) -> tuple[Any, Any]:
     """Return <w, x>, and the sum of the absolute values of its products."""
-    first, whole = row * features.shape[1], len(weights) // WIDTH * WIDTH
+    first, stop = row * features.shape[1], len(weights) // WIDTH * WIDTH
     sums = sizes = singles(0.0)
-    for j in range(0, whole, WIDTH):
+    for j in range(0, stop, WIDTH):
         product = load(weights, j) * singles(load(features, first + j))
         sums, sizes = sums + product, sizes + magnitude(product)
-    if whole < len(weights):
-        left = len(weights) - whole
-        product = load_some(weights, whole, left) * singles(load_some(features, first + whole, left))
+    if stop < len(weights):
+        rest = len(weights) - stop
+        product = load_some(weights, stop, rest) * singles(load_some(features, first + stop, rest))
         sums, sizes = sums + product, sizes + magnitude(product)
     return total(sums), total(sizes)
 

@@ -55,8 +55,8 @@ class GraphBuilder:
 
     def several(self, operator: str, outputs: int, *inputs: Any, domain: str = "", **attributes: Any) -> list[str]:
         names = [f"v{len(self.nodes)}.{place}" for place in range(outputs)]
-        given = [item if isinstance(item, str) else self.constant(item) for item in inputs]
-        self.nodes.append(self.helper.make_node(operator, given, names, domain=domain, **attributes))
+        input_names = [item if isinstance(item, str) else self.constant(item) for item in inputs]
+        self.nodes.append(self.helper.make_node(operator, input_names, names, domain=domain, **attributes))
         return names
 
     def constant(self, value: Any) -> str:
@@ -74,8 +74,8 @@ class GraphBuilder:
 
     def model(self, name: str, inputs: list[Any], outputs: list[Any], opset: int = OPSETS[0], **more: Any) -> Any:
         """Return the model; each input and output is (name, element type, shape)."""
-        given, found = ([self.helper.make_tensor_value_info(*one) for one in side] for side in (inputs, outputs))
-        graph = self.helper.make_graph(self.nodes, name, given, found, list(self._constants.values()))
+        inputs, outputs = ([self.helper.make_tensor_value_info(*item) for item in side] for side in (inputs, outputs))
+        graph = self.helper.make_graph(self.nodes, name, inputs, outputs, list(self._constants.values()))
         sets = [self.helper.make_opsetid("", opset), self.helper.make_opsetid(ML, ML_OPSET)]
         return self.helper.make_model(graph, opset_imports=sets, ir_version=10, **more)
 
@@ -136,7 +136,7 @@ class _GraphReader(GraphBuilder):
     def __init__(self, opset: int) -> None:
         super().__init__()
         self._opset = opset
-        self._known: dict[str, tuple[str, Operand]] = {}
+        self._values: dict[str, tuple[str, Operand]] = {}
         """For each name in the untrusted graph: its name in the clean graph, and the type and shape of its value."""
         self._held = self._work = self._numbers = 0
 
@@ -158,8 +158,8 @@ class _GraphReader(GraphBuilder):
                 raise ValueError(f"node {number}: evaluating a row takes more than {MAX_WORK} multiply-adds")
         output = graph.output[0]
         width = self._matrix(output, INT64, "output")
-        own, found = self._known.get(output.name, ("", None))
-        if width != 1 or not isinstance(found, RowMatrix) or (found.dtype, found.width) != ("int64", 1):
+        own, value = self._values.get(output.name, ("", None))
+        if width != 1 or not isinstance(value, RowMatrix) or (value.dtype, value.width) != ("int64", 1):
             raise ValueError("the output must be computed by a node: one int64 label a row, shape (rows, 1)")
         return Graph(dimension, self._work, self._numbers, self._clean(dimension, own))
 
@@ -180,9 +180,9 @@ class _GraphReader(GraphBuilder):
     def _define(self, name: str, own: str, value: Operand) -> None:
         if not 1 <= len(name) <= GREATEST_NAME:
             raise ValueError(f"a name has 1 to {GREATEST_NAME} characters, found {len(name)}")
-        if name in self._known:
+        if name in self._values:
             raise ValueError(f"{name[:40]!r} is defined twice")
-        self._known[name] = own, value
+        self._values[name] = own, value
 
     def _matrix(self, value: Any, element: int, what: str) -> int:
         """Return the number of columns of a declared matrix, whose number of rows must be open."""
@@ -209,9 +209,9 @@ class _GraphReader(GraphBuilder):
         if len(shape) > 2 or self._held > MAX_NUMBERS:
             raise ValueError(f"constants have at most 2 axes and {MAX_NUMBERS} numbers together, found {shape}")
         listed = {"f4": tensor.float_data, "f8": tensor.double_data, "i8": tensor.int64_data}[kind.str[1:]]
-        found = len(listed) or len(tensor.raw_data) / kind.itemsize
-        if found != count:
-            raise ValueError(f"a constant of shape {shape} holds {found:g} numbers")
+        length = len(listed) or len(tensor.raw_data) / kind.itemsize
+        if length != count:
+            raise ValueError(f"a constant of shape {shape} holds {length:g} numbers")
         flat = np.array(listed, dtype=kind) if len(listed) else np.frombuffer(tensor.raw_data, dtype=kind)
         if not np.isfinite(flat).all():
             raise ValueError("constants must be finite")
@@ -224,11 +224,11 @@ class _GraphReader(GraphBuilder):
             raise ValueError(f"operator {name[:40]!r} of domain {domain[:40]!r} is not one of those that are allowed")
         if len(node.input) not in operator.inputs:
             raise ValueError(f"{name} with {len(node.input)} inputs is not allowed")
-        missing = next((given for given in node.input if given not in self._known), None)
+        missing = next((item for item in node.input if item not in self._values), None)
         if missing is not None:
             raise ValueError(f"{name} takes {missing[:40]!r}, which no earlier node computes")
         attributes = self._attributes(node, operator.attributes)
-        own, values = zip(*(self._known[given] for given in node.input), strict=True)
+        own, values = zip(*(self._values[item] for item in node.input), strict=True)
         try:
             results, work = operator.rule(Node(values, attributes))
         except ValueError as error:
@@ -239,8 +239,8 @@ class _GraphReader(GraphBuilder):
         self._work += max(work, computed)
         self._numbers += computed
         names = [f"v{len(self.nodes)}_{position}" for position in range(len(results))]
-        for given, new, result in zip(node.output, names, results, strict=True):
-            self._define(given, new, result)
+        for output, new, result in zip(node.output, names, results, strict=True):
+            self._define(output, new, result)
         inputs = list(own)
         if name == "TopK":
             inputs[0] = self._comparable(inputs[0], Node(values, {}).rows(0, "float", "double"))
@@ -259,10 +259,10 @@ class _GraphReader(GraphBuilder):
     @staticmethod
     def _attributes(node: Any, allowed: Mapping[str, str]) -> dict[str, Any]:
         types = {"i": 2, "s": 3, "floats": 6, "ints": 7, "strings": 8}
-        found: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for attribute in node.attribute[: len(allowed) + 1]:
             name = attribute.name
-            if name not in allowed or name in found:
+            if name not in allowed or name in attributes:
                 raise ValueError(f"{node.op_type} may not have the attribute {name[:40]!r}, or have it twice")
             kind = allowed[name]
             if attribute.type != types[kind] or attribute.ref_attr_name:
@@ -274,8 +274,8 @@ class _GraphReader(GraphBuilder):
                 value = list(value)
             if kind == "floats" and not np.isfinite(value).all():
                 raise ValueError(f"attribute {name!r} must be finite")
-            found[name] = value
-        return found
+            attributes[name] = value
+        return attributes
 
     def _clean(self, dimension: int, output: str) -> bytes:
         from onnx import checker, shape_inference
@@ -438,8 +438,8 @@ class Onnx(Hypothesis):
         return self._graph.dimension
 
     def positive(self, features: AnyArray) -> AnyArray:
-        found = np.empty(len(features), dtype=np.bool_)
+        positive = np.empty(len(features), dtype=np.bool_)
         for start in range(0, len(features), self._rows):
             block = np.ascontiguousarray(features[start : start + self._rows, : self.min_features], dtype=np.float32)
-            found[start : start + self._rows] = self._session.run(["label"], {"x": block})[0][:, 0] == 1
-        return found
+            positive[start : start + self._rows] = self._session.run(["label"], {"x": block})[0][:, 0] == 1
+        return positive

@@ -49,21 +49,21 @@ class Node:
 
     def rows(self, position: int, *dtypes: str) -> RowMatrix:
         """Return an input that must be a matrix of rows, of one of the given types."""
-        found = self.inputs[position]
-        if not isinstance(found, RowMatrix):
+        matrix = self.inputs[position]
+        if not isinstance(matrix, RowMatrix):
             raise ValueError(f"input {position} must depend on the features")
-        if found.dtype not in dtypes:
-            raise ValueError(f"input {position} must be {' or '.join(dtypes)}, found {found.dtype}")
-        return found
+        if matrix.dtype not in dtypes:
+            raise ValueError(f"input {position} must be {' or '.join(dtypes)}, found {matrix.dtype}")
+        return matrix
 
     def constant(self, position: int, dtype: str) -> AnyArray:
         """Return an input that must be a constant, of the given type."""
-        found = self.inputs[position]
-        if isinstance(found, RowMatrix):
+        operand = self.inputs[position]
+        if isinstance(operand, RowMatrix):
             raise ValueError(f"input {position} must be a constant")
-        if dtype_of(found) != dtype:
-            raise ValueError(f"input {position} must be {dtype}, found {dtype_of(found)}")
-        return found
+        if dtype_of(operand) != dtype:
+            raise ValueError(f"input {position} must be {dtype}, found {dtype_of(operand)}")
+        return operand
 
     def along_columns(self, default: int = -1) -> None:
         axis = self.attributes.get("axis", default)
@@ -117,8 +117,8 @@ def _common_width(*operands: Operand) -> int:
 
 
 def _each(cost: int, dtypes: tuple[str, ...], node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-    found = node.rows(0, *dtypes)
-    return (RowMatrix(found.dtype, found.width),), cost * found.width
+    matrix = node.rows(0, *dtypes)
+    return (RowMatrix(matrix.dtype, matrix.width),), cost * matrix.width
 
 
 def _pairs(cost: int, result: str | None, dtypes: tuple[str, ...], node: Node) -> tuple[tuple[RowMatrix, ...], int]:
@@ -140,52 +140,52 @@ _CASTS = {1: "float", 11: "double"}
 
 
 def _cast(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-    found = node.rows(0, "float", "double", "bool")
+    matrix = node.rows(0, "float", "double", "bool")
     if node.attributes.get("to") not in _CASTS:
         raise ValueError(f"to must be 1 (float) or 11 (double), found {node.attributes.get('to')}")
-    return (RowMatrix(_CASTS[node.attributes["to"]], found.width),), found.width
+    return (RowMatrix(_CASTS[node.attributes["to"]], matrix.width),), matrix.width
 
 
 def _matmul(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-    found = node.rows(0, "float", "double")
-    factor = node.constant(1, found.dtype)
-    if factor.ndim != 2 or factor.shape[0] != found.width or factor.size == 0:
-        raise ValueError(f"the constant factor must have {found.width} rows, found shape {factor.shape}")
-    return (RowMatrix(found.dtype, factor.shape[1]),), factor.size
+    matrix = node.rows(0, "float", "double")
+    factor = node.constant(1, matrix.dtype)
+    if factor.ndim != 2 or factor.shape[0] != matrix.width or factor.size == 0:
+        raise ValueError(f"the constant factor must have {matrix.width} rows, found shape {factor.shape}")
+    return (RowMatrix(matrix.dtype, factor.shape[1]),), factor.size
 
 
 def _reduce(cost: int, node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-    found = node.rows(0, "float", "double")
+    matrix = node.rows(0, "float", "double")
     if node.constant(1, "int64").tolist() not in ([1], [-1]) or node.attributes.get("keepdims", 1) != 1:
         raise ValueError("a sum, or the like, goes over axes = [1], with keepdims = 1")
-    return (RowMatrix(found.dtype, 1),), cost * found.width
+    return (RowMatrix(matrix.dtype, 1),), cost * matrix.width
 
 
 def _softmax(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-    found = node.rows(0, "float", "double")
+    matrix = node.rows(0, "float", "double")
     node.along_columns()
-    return (found,), _HARD * found.width
+    return (matrix,), _HARD * matrix.width
 
 
 def _argmax(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-    found = node.rows(0, "float", "double")
+    matrix = node.rows(0, "float", "double")
     node.along_columns(default=0)
     if node.attributes.get("keepdims", 1) != 1:
         raise ValueError("keepdims must be 1")
-    return (RowMatrix("int64", 1, below=found.width),), found.width
+    return (RowMatrix("int64", 1, below=matrix.width),), matrix.width
 
 
 def _topk(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-    found = node.rows(0, "float", "double")
-    wanted = node.constant(1, "int64")
+    matrix = node.rows(0, "float", "double")
+    k = node.constant(1, "int64")
     node.along_columns()
     if node.attributes.get("largest", 1) != 0 or node.attributes.get("sorted", 1) != 1:
         raise ValueError("only the smallest are taken, in order: largest = 0, sorted = 1")
-    if wanted.shape != (1,) or not 1 <= int(wanted[0]) <= found.width:
-        raise ValueError(f"k must be one number in [1, {found.width}], found {wanted.tolist()}")
-    count = int(wanted[0])
+    if k.shape != (1,) or not 1 <= int(k[0]) <= matrix.width:
+        raise ValueError(f"k must be one number in [1, {matrix.width}], found {k.tolist()}")
+    count = int(k[0])
     # Replacing NaN takes two further matrices as wide as the input.
-    return (RowMatrix(found.dtype, count), RowMatrix("int64", count, below=found.width)), _HARD * found.width
+    return (RowMatrix(matrix.dtype, count), RowMatrix("int64", count, below=matrix.width)), _HARD * matrix.width
 
 
 def _gather(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
@@ -216,11 +216,12 @@ def _concat(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
 
 
 def _trees(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-    found = node.rows(0, "float")
-    given = {"n_targets": 1, "aggregate_function": b"SUM", "post_transform": b"NONE", **node.attributes}
-    if (given["n_targets"], given["aggregate_function"], given["post_transform"]) != (1, b"SUM", b"NONE"):
+    matrix = node.rows(0, "float")
+    defaults = {"n_targets": 1, "aggregate_function": b"SUM", "post_transform": b"NONE"}
+    attributes = {**defaults, **node.attributes}
+    if any(attributes[name] != value for name, value in defaults.items()):
         raise ValueError("trees must have one target, be summed, and not be transformed")
-    columns = [list(given.get(f"nodes_{name}", [])) for name in _NODES]
+    columns = [list(attributes.get(f"nodes_{name}", [])) for name in _NODES]
     if len({len(column) for column in columns}) > 1:
         raise ValueError("the lists of the trees' nodes must have one entry a node")
     places = list(zip(columns[0], columns[1], strict=True))
@@ -229,12 +230,12 @@ def _trees(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
     if places != [(tree, node) for tree, size in enumerate(sizes) for node in range(size)]:
         raise ValueError("trees and their nodes must be numbered from 0, in order")
     leaves = [place for place, mode in zip(places, columns[3], strict=True) if mode == b"LEAF"]
-    if list(zip(given.get("target_treeids", []), given.get("target_nodeids", []), strict=False)) != leaves:
+    if list(zip(attributes.get("target_treeids", []), attributes.get("target_nodeids", []), strict=False)) != leaves:
         raise ValueError("every leaf, and nothing else, must have a value, in order")
-    weights = list(given.get("target_weights", []))
-    if list(given.get("target_ids", [])) != [0] * len(leaves) or len(weights) != len(leaves):
+    weights = list(attributes.get("target_weights", []))
+    if list(attributes.get("target_ids", [])) != [0] * len(leaves) or len(weights) != len(leaves):
         raise ValueError("every leaf must have one value, of target 0")
-    _check_forest(roots, columns, iter(weights), found.width)
+    _check_forest(roots, columns, iter(weights), matrix.width)
     return (RowMatrix("float", 1),), len(places)
 
 

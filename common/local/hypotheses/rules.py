@@ -68,10 +68,10 @@ class Conjunction(_OfInputs):
         return self.features
 
     def positive(self, features: AnyArray) -> AnyArray:
-        found = np.ones(len(features), dtype=np.bool_)
+        positive = np.ones(len(features), dtype=np.bool_)
         for feature in self.features:
-            found &= features[:, feature] > 0.5
-        return found
+            positive &= features[:, feature] > 0.5
+        return positive
 
 
 @HYPOTHESES.register("stump")

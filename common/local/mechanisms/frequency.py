@@ -149,10 +149,10 @@ def respond(symbols: Words, count: int, truth: float, source: RandomSource) -> A
     The running time does not depend on the symbols.
     """
     truthful = source.bernoullis(truth, len(symbols)).view(np.bool_)
-    others = source.integers(count - 1, len(symbols))
+    replacements = source.integers(count - 1, len(symbols))
     own = symbols.astype(np.int64)
-    others += others >= own
-    return np.where(truthful, own, others).astype(answer_type("bit" if count == 2 else count))
+    replacements += replacements >= own
+    return np.where(truthful, own, replacements).astype(answer_type("bit" if count == 2 else count))
 
 
 _32 = np.uint64(32)
@@ -206,8 +206,8 @@ class LocalHashing(FrequencyOracle, PureMechanism):
         counts = np.zeros(len(candidates), dtype=np.int64)
         for begin in range(0, len(candidates), _BLOCK):
             block = slice(begin, begin + _BLOCK)
-            some = candidates[block]
-            _count(answers, publics, self.buckets, some >> _32, some & _LOW, bool((some >> _32).any()), counts[block])
+            part = candidates[block]
+            _count(answers, publics, self.buckets, part >> _32, part & _LOW, bool((part >> _32).any()), counts[block])
         return counts
 
 

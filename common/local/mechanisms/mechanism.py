@@ -47,8 +47,8 @@ class LocalRandomizer(RegisteredValue):
     def leaves(self, domain: int | None) -> str:
         """Return, in plain words, what may leave a device in one answer, and with which probabilities."""
         kind = self.answer_kind(domain)
-        known = {"bit": "One randomized bit", "real": "One randomized number"}
-        return f"{known.get(str(kind), f'One of {kind} randomized symbols')}, drawn by the mechanism {self.name!r}."
+        texts = {"bit": "One randomized bit", "real": "One randomized number"}
+        return f"{texts.get(str(kind), f'One of {kind} randomized symbols')}, drawn by the mechanism {self.name!r}."
 
 
 MIN_EPSILON = 1e-6  # below it a variance exceeds 1e12, so an answer has no use

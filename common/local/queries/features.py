@@ -239,8 +239,8 @@ class ListedQuery(FrequencyQuery, BitsQuery):
         items, order = self._sorted
         own = pack(records.features)
         places = np.minimum(np.searchsorted(items, own), len(items) - 1)
-        found = np.where(items[places] == own, order[places], len(items))
-        return found.astype(np.uint64)
+        indices = np.where(items[places] == own, order[places], len(items))
+        return indices.astype(np.uint64)
 
 
 @QUERIES.register("threshold")
@@ -425,8 +425,8 @@ class Product(Value):
         factors = [names.factor(feature) for feature in self.features]
         if self.label:
             factors.append(f"(+1 if {names.labelled(1)}, else -1)")
-        shown = [] if abs(self.weight) == 1.0 else [f"{abs(self.weight):g}"]
-        return f"{'-' if self.weight < 0.0 else '+'} {' x '.join(shown + factors)}"
+        prefix = [] if abs(self.weight) == 1.0 else [f"{abs(self.weight):g}"]
+        return f"{'-' if self.weight < 0.0 else '+'} {' x '.join(prefix + factors)}"
 
 
 @QUERIES.register("expression")

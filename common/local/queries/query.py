@@ -215,8 +215,8 @@ class LossQuery(HypothesisQuery):
         rule = self.hypothesis.rule(names)
         if self.loss == "zero-one":
             return f"whether {rule} is wrong about you: the value is 1 if so, else 0"
-        of = "" if self.bound == UNIT else f", of which {self.bound:g} and more count as 1"
-        return f"how far {rule} is from right about you: a number from 0 to 1 ({self.loss} loss{of})"
+        clipping = "" if self.bound == UNIT else f", of which {self.bound:g} and more count as 1"
+        return f"how far {rule} is from right about you: a number from 0 to 1 ({self.loss} loss{clipping})"
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         return evaluate(self.loss, self.hypothesis, records, self.bound, self.costs)

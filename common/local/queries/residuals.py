@@ -61,8 +61,8 @@ class ResidualQuery(HypothesisQuery):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        of = "its score" if self.direction is None else "a weighted sum of what your record has"
-        turned = "" if self.center is None else f", with the opposite sign unless {of} is above {self.center:g}"
+        quantity = "its score" if self.direction is None else "a weighted sum of what your record has"
+        turned = "" if self.center is None else f", with the opposite sign unless {quantity} is above {self.center:g}"
         return (
             f"by how much {self.hypothesis.rule(names)} errs about you: the difference between "
             f"{self.hypothesis.target(names)} and the probability that it gives{turned}, {_SCALED}"
@@ -167,11 +167,11 @@ class ClassResidualQuery(HypothesisQuery):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        of = self.hypothesis.rule(names)
+        rule = self.hypothesis.rule(names)
         if not self.chosen:
-            return f"how much surer {of} is of your own class than it expects to be, {_SCALED}"
+            return f"how much surer {rule} is of your own class than it expects to be, {_SCALED}"
         return (
-            f"the difference between the probability that {of} gives to the classes "
+            f"the difference between the probability that {rule} gives to the classes "
             f"{', '.join(str(c + 1) for c in self.chosen)} of these together and whether yours is one of them, "
             f"{_SCALED}"
         )

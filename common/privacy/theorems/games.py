@@ -112,7 +112,7 @@ def cover(ratio: float, excess: float) -> tuple[Gram, ...]:
     square = ratio * ratio
     most = (1.0 + excess) * math.expm1(square)
     longest = 1.0 + LONG / square
-    waiting, found = [(0.0, math.pi, -0.5 * math.pi, 0.5 * math.pi)], []
+    waiting, grams = [(0.0, math.pi, -0.5 * math.pi, 0.5 * math.pi)], []
     tried = 0
     while waiting:
         psi, psi_end, phi, phi_end = waiting.pop()
@@ -121,19 +121,19 @@ def cover(ratio: float, excess: float) -> tuple[Gram, ...]:
         tried += 1
         above, first, second = _above(psi, psi_end, phi, phi_end, square)
         if (chi_squared(above, square) <= most and max(above[:2]) <= longest) or tried > MAX_CELLS:
-            found.append(above)
+            grams.append(above)
         elif first >= second:
             middle = 0.5 * (psi + psi_end)
             waiting += [(psi, middle, phi, phi_end), (middle, psi_end, phi, phi_end)]
         else:
             middle = 0.5 * (phi + phi_end)
             waiting += [(psi, psi_end, phi, middle), (psi, psi_end, middle, phi_end)]
-    found.sort(key=lambda gram: -gram[0] - gram[1])
-    kept: list[Gram] = []
-    for gram in found:
-        if not any(_below(gram, other) for other in kept):
-            kept.append(gram)
-    return tuple(kept)
+    grams.sort(key=lambda gram: -gram[0] - gram[1])
+    covering: list[Gram] = []
+    for gram in grams:
+        if not any(_below(gram, other) for other in covering):
+            covering.append(gram)
+    return tuple(covering)
 
 
 def _vectors(psi: float, phi: float) -> tuple[Floats, Floats, tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -264,15 +264,15 @@ class GameValue:
 
 def knots(reach: int) -> list[int]:
     """Return indices of the grid up to ``reach`` or just above it: all near 0, then in steps of a twentieth."""
-    found = [0]
-    while found[-1] < reach:
-        found.append(found[-1] + max(1, found[-1] // 20))
-    return found
+    indices = [0]
+    while indices[-1] < reach:
+        indices.append(indices[-1] + max(1, indices[-1] // 20))
+    return indices
 
 
 def move(profiles: tuple[Profile, Profile], places: Sequence[int], width: float) -> Move | None:
     """Return the pair on a grid with bounds on H(P || Q) and H(Q || P), linear between ``places``; None if none."""
-    losses, steps = (width * np.asarray(found, dtype=np.float64) for found in (places, np.diff(places)))
+    losses, steps = (width * np.asarray(indices, dtype=np.float64) for indices in (places, np.diff(places)))
     there, back = (profile.at(losses) for profile in profiles)
     there[0] = back[0] = max(there[0], back[0])
     rising, _, failure, short = masses(losses, there, steps)
@@ -359,15 +359,15 @@ class Game:
 
     def _jump(self, reached: Floats, law: Floats, steps: int) -> tuple[Floats, float]:
         """Return E^m f for one leader, and its error from wrapped tails and rounding."""
-        away = self._away()
-        mean, square = float(law @ away), float(law @ away**2)
+        shifts = self._shifts()
+        mean, square = float(law @ shifts), float(law @ shifts**2)
         side = math.ceil((12.0 * math.sqrt(steps * square) + steps * abs(mean)) / self._width) + self._reach
         points = next_fast_len(self._count + 2 * side, real=True)
         tails = 0.0
         for sign in (1.0, -1.0):
             exponents = [
-                steps * math.log(float(law @ np.exp(sign * tilt * away))) - tilt * side * self._width
-                for tilt in np.geomspace(0.25, 500.0 / away[-1], 60).tolist()
+                steps * math.log(float(law @ np.exp(sign * tilt * shifts))) - tilt * side * self._width
+                for tilt in np.geomspace(0.25, 500.0 / shifts[-1], 60).tolist()
             ]
             tails += math.exp(min(0.0, *exponents))
         padded = self._padded(reached, side, points)
@@ -383,35 +383,35 @@ class Game:
         return np.maximum(moved, self._stopped), (tails + error + self._rounding(padded)) * (1.0 + 1e-6)
 
     def _padded(self, values: Floats, side: int, points: int) -> Floats:
-        found = np.full(points, values[-1])
-        found[:side] = values[0]
-        found[side : side + self._count] = values
-        return found
+        padded = np.full(points, values[-1])
+        padded[:side] = values[0]
+        padded[side : side + self._count] = values
+        return padded
 
     def _rounding(self, padded: Floats) -> float:
         return 32.0 * math.log2(len(padded)) * UNIT * float(np.sqrt(padded @ padded)) + 8.0 * UNIT
 
-    def _away(self) -> Floats:
+    def _shifts(self) -> Floats:
         return np.asarray(self._width * np.arange(-self._reach, self._reach + 1, dtype=np.float64))
 
     def _gains(self) -> tuple[Floats, float]:
         """Return E V_0 - V_0 for each law at losses -K w, ..., K w, and a bound on its error."""
-        away = self._away().astype(np.longdouble)
-        above = np.zeros((len(self._laws), len(away)), dtype=np.longdouble)
+        shifts = self._shifts().astype(np.longdouble)
+        above = np.zeros((len(self._laws), len(shifts)), dtype=np.longdouble)
         laws = self._laws.astype(np.longdouble)
-        for heights, sign in ((laws, np.ones(len(away))), (laws * np.exp(-away), -np.exp(away))):
+        for heights, sign in ((laws, np.ones(len(shifts))), (laws * np.exp(-shifts), -np.exp(shifts))):
             summed = np.cumsum(heights[:, ::-1], axis=1)[:, ::-1]
             above[:, :-1] += sign[:-1] * summed[:, 1:]
-        found = above - np.maximum(-np.expm1(np.minimum(away, 0.0)), 0.0)
-        each = 16.0 * (len(away) + 8.0) * float(np.finfo(np.longdouble).eps)
-        return np.asarray(np.maximum(found, 0.0), dtype=np.float64), each + 8.0 * UNIT
+        gains = above - np.maximum(-np.expm1(np.minimum(shifts, 0.0)), 0.0)
+        each = 16.0 * (len(shifts) + 8.0) * float(np.finfo(np.longdouble).eps)
+        return np.asarray(np.maximum(gains, 0.0), dtype=np.float64), each + 8.0 * UNIT
 
     def _tilt(self, steps: int, epsilon: float) -> tuple[float, Floats]:
         """Return the best theta for epsilon, and each law's k there."""
-        away = self._away()
+        shifts = self._shifts()
         best = (math.inf, 0.0, np.zeros(0))
-        for theta in np.geomspace(1e-2, 300.0 / (away[-1] + self._losses[-1]), 120).tolist():
-            growths = np.maximum(0.0, np.log(self._laws @ np.exp(theta * away))) + 1e-12
+        for theta in np.geomspace(1e-2, 300.0 / (shifts[-1] + self._losses[-1]), 120).tolist():
+            growths = np.maximum(0.0, np.log(self._laws @ np.exp(theta * shifts))) + 1e-12
             height = steps * float(growths[: self._moves].max()) - theta * epsilon
             if height < best[0]:
                 best = (height, theta, growths)

@@ -128,10 +128,10 @@ def paper_mu(epsilon: float, delta: float) -> float:
     if not 0.0 < epsilon <= most:
         raise BadInput(f"Theorem 4.3 covers epsilon in (0, 8 ln(1/delta) = {most:.4g}], found {epsilon}")
     mu = up(epsilon / math.sqrt(2.0 * math.log(3.0 / delta)), 16.0)
-    found = delta_of(mu, epsilon)
-    if found > delta:
+    cost = delta_of(mu, epsilon)
+    if cost > delta:
         raise BadInput(
-            f"the printed noise is not private at epsilon = {epsilon:g}: its delta is {found:.3g}, not {delta:g}; "
+            f"the printed noise is not private at epsilon = {epsilon:g}: its delta is {cost:.3g}, not {delta:g}; "
             "lower epsilon, or use bounds: tight"
         )
     return mu

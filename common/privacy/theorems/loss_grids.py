@@ -140,8 +140,8 @@ class ComposedLosses:
             return min(1.0, self.beyond)
         # e^{epsilon - n w} is computed from the first loss above epsilon on, to avoid overflow.
         gap = float(self.losses[first]) - epsilon
-        found = float(heights[first]) * (1.0 + room) - math.exp(-gap) * float(areas[first]) * (1.0 - room)
-        return min(1.0, found + self.beyond)
+        excess = float(heights[first]) * (1.0 + room) - math.exp(-gap) * float(areas[first]) * (1.0 - room)
+        return min(1.0, excess + self.beyond)
 
     @cached_property
     def _tails(self) -> tuple[Floats, Floats, float]:
@@ -298,10 +298,10 @@ def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int)
         moved[1 : len(up) + 1] += up
         moved[-len(down) :] += down[::-1]
         total = float(moved.sum())
-        away = rfft(moved) - total
+        deviation = rfft(moved) - total
         error = 2.0 * depth * total + 32.0 * UNIT
-        logs = np.log1p(away)
-        size = np.maximum(np.abs(1.0 + away), 1e-300)
+        logs = np.log1p(deviation)
+        size = np.maximum(np.abs(1.0 + deviation), 1e-300)
         log_sum += count * logs
         log_most += count * np.log(size + error)
         growth += count * np.log1p(error / size)
@@ -336,14 +336,14 @@ def compose_profiles(parts: Parts, delta: float) -> ComposedLosses | None:
             break
         added = 1.0 if spread is None else 1.0 - (less / spread) ** 2 if spread > 0.0 else 0.0
         width, grids, spread, points = 0.5 * width, finer, less, longer
-    found = None
-    while added <= COARSEST and grids is not None and found is None:
-        found = compose(grids, width, delta)
+    composition = None
+    while added <= COARSEST and grids is not None and composition is None:
+        composition = compose(grids, width, delta)
         if width >= coarsest:
             break
         width *= 2.0
-        grids = None if found is not None else _tried(parts, width, cut, delta)[0]
-    return found
+        grids = None if composition is not None else _tried(parts, width, cut, delta)[0]
+    return composition
 
 
 def _tried(

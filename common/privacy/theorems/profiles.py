@@ -132,12 +132,12 @@ def gaussian_price(profile: Profile, pad: float, allowance: float) -> float:
         return math.inf
     end = between(80.0 * widest, 0.0, lambda level: delta_of(widest, level) <= allowance / 2.0, 1e-3)
     price = 2.0 * _moment(profile, pad, end, reach)
-    found = price
-    while found <= min(LARGEST_PART * pad * pad, 100.0):
-        needed = up(price * math.exp(found / 8.0) * math.sqrt(1.0 + found / (pad * pad)), 16.0)
-        if needed <= found:
-            return found
-        found = needed * (1.0 + 1e-12)
+    candidate = price
+    while candidate <= min(LARGEST_PART * pad * pad, 100.0):
+        needed = up(price * math.exp(candidate / 8.0) * math.sqrt(1.0 + candidate / (pad * pad)), 16.0)
+        if needed <= candidate:
+            return candidate
+        candidate = needed * (1.0 + 1e-12)
     return math.inf
 
 
@@ -176,8 +176,8 @@ def _least(kernel: Floats, weight: Floats, area: Floats, chi_squared: float) -> 
     corners = kernel / weight
     order = np.argsort(corners)[::-1]
     gained, mass = np.cumsum((kernel * area)[order]), np.cumsum((weight * area)[order])
-    found = whole = float(gained[-1])
+    bound = total = float(gained[-1])
     if math.isfinite(chi_squared):
         c = corners[order]
-        found = min(whole, float(np.min(c * chi_squared + np.maximum(gained - c * mass, 0.0))))
-    return found * (1.0 + 1e-9) + 1e-11 * whole
+        bound = min(total, float(np.min(c * chi_squared + np.maximum(gained - c * mass, 0.0))))
+    return bound * (1.0 + 1e-9) + 1e-11 * total

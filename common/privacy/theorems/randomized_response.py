@@ -65,15 +65,15 @@ def rates(rule: Rule, epsilon: float) -> Rates:
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"epsilon must be positive and finite, found {epsilon}")
     if rule == "tight":
-        kept = _grid(down(math.tanh(0.5 * epsilon)))
-        return Rates(kept, _grid(down(2.0 / (3.0 - kept))))
-    kept = _grid(0.25 * epsilon)
-    if kept >= 1.0 or 2.0 * math.atanh(kept) > down(epsilon):
+        keep_rate = _grid(down(math.tanh(0.5 * epsilon)))
+        return Rates(keep_rate, _grid(down(2.0 / (3.0 - keep_rate))))
+    keep_rate = _grid(0.25 * epsilon)
+    if keep_rate >= 1.0 or 2.0 * math.atanh(keep_rate) > down(epsilon):
         raise BadInput(
             f"the paper's rule p = epsilon/4 costs more than epsilon = {epsilon:g} (it does from 3.83 on): "
             "take the tight rule, or a smaller epsilon"
         )
-    return Rates(kept, 0.5)
+    return Rates(keep_rate, 0.5)
 
 
 def _grid(chance: float) -> float:

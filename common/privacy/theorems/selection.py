@@ -76,8 +76,8 @@ class Stopping(Value):
     @property
     def log_covered(self) -> float:
         """Logarithm of P(K <= most) without the condition, rounded down; at most 0."""
-        first, others = self._log_first, math.log(_sums(self)[0])
-        return min(0.0, first + others - 64.0 * UNIT * (1.0 + abs(first) + others))
+        first, log_sum = self._log_first, math.log(_sums(self)[0])
+        return min(0.0, first + log_sum - 64.0 * UNIT * (1.0 + abs(first) + log_sum))
 
 
 class NegativeBinomial(Stopping):
@@ -97,8 +97,8 @@ class NegativeBinomial(Stopping):
 
     def ratio(self, count: int) -> tuple[int, int]:
         stop, parts = self.gamma.as_integer_ratio()
-        shape, whole = self.eta.as_integer_ratio()
-        return (parts - stop) * (count * whole + shape), parts * whole * (count + 1)
+        shape, denominator = self.eta.as_integer_ratio()
+        return (parts - stop) * (count * denominator + shape), parts * denominator * (count + 1)
 
     @property
     def log_stop(self) -> float:
@@ -236,10 +236,10 @@ def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
     check_delta(delta)
 
     def excess(mu: float) -> float:
-        found = math.log(max(delta_of_selection(mu, law, epsilon), 1e-300) / delta)
-        if found > 0.0 and min(_renyi(order, mu, law, delta) for order in ORDERS) <= epsilon:
+        log_ratio = math.log(max(delta_of_selection(mu, law, epsilon), 1e-300) / delta)
+        if log_ratio > 0.0 and min(_renyi(order, mu, law, delta) for order in ORDERS) <= epsilon:
             return -1.0  # mu is so small, or so large, that the profile's grid is too coarse
-        return found
+        return log_ratio
 
     bad = 1.0
     while excess(bad) <= 0.0:
@@ -264,8 +264,8 @@ def delta_of_selection(mu: float, law: Stopping, epsilon: float) -> float:
         return 1.0
     gains, prices, widths, beyond = _corners(mu, law)
     most = np.max(gains - math.exp(epsilon) * prices, axis=2)
-    found = 0.5 * float(widths @ np.maximum(most, 0.0).sum(axis=1))
-    return min(1.0, up(found * (1.0 + 1e-10) + beyond))
+    delta = 0.5 * float(widths @ np.maximum(most, 0.0).sum(axis=1))
+    return min(1.0, up(delta * (1.0 + 1e-10) + beyond))
 
 
 @lru_cache(maxsize=4)
@@ -278,20 +278,20 @@ def _corners(mu: float, law: Stopping) -> tuple[Floats, Floats, Floats, float]:
 
     fine = np.linspace(8.0 + mu, -3.0, PLACES + 1)
     z = np.concatenate([np.linspace(37.0, 8.0 + mu, 30, endpoint=False), fine, np.linspace(-4.0, -38.0, 35)])
-    taken, tail = ndtr(mu - z), ndtr(-z)
+    power, tail = ndtr(mu - z), ndtr(-z)
     ratio = np.exp(mu * z - mu * mu / 2.0)
     widths = np.where(z[1:] > 0.0, np.diff(tail), -np.diff(ndtr(z)))
     y = 0.5 * (np.append(RANKS[0] - 0.5, RANKS) + np.append(RANKS, RANKS[-1] + 0.5))
     edges = np.concatenate([[0.0], ndtr(RANKS), [1.0]])
     inner, slope = ndtr(y), np.exp(mu * y - mu * mu / 2.0)
-    away = np.stack([edges[:-1] - inner, edges[1:] - inner], axis=1)  # cell of x, its end
-    least = (ndtr(y - mu)[:, None] + slope[:, None] * away).ravel()
+    offsets = np.stack([edges[:-1] - inner, edges[1:] - inner], axis=1)  # cell of x, its end
+    least = (ndtr(y - mu)[:, None] + slope[:, None] * offsets).ravel()
     curve = _slope_of(law)
-    gained = ratio[:, None] * curve.upper(1.0 - taken[:, None] - least)
+    gained = ratio[:, None] * curve.upper(1.0 - power[:, None] - least)
     ends = np.stack([gained[:-1], np.where((z[1:] > -mu)[:, None], gained[1:], gained[:-1])], axis=1)
     middle = 0.5 * (tail[1:] + tail[:-1])
     height, steep = curve.lower(1.0 - middle[:, None] - inner)
-    moved = np.stack([tail[:-1] - middle, tail[1:] - middle], axis=1)[:, :, None, None] + away
+    moved = np.stack([tail[:-1] - middle, tail[1:] - middle], axis=1)[:, :, None, None] + offsets
     flat, fast = steep
     line = np.where(moved > 0.0, fast[:, None, :, None], flat[:, None, :, None]) * -moved
     around = np.broadcast_to(height[:, None, :, None], line.shape)
@@ -310,10 +310,10 @@ class _Slope:
         nodes = np.linspace(0.0, 1.0, NODES + 1)
         self._terms = []
         for order in range(4):
-            found = np.zeros_like(nodes)
+            derivative = np.zeros_like(nodes)
             for value in row[::-1].tolist():
-                found = found * nodes + value
-            self._terms.append(found / math.factorial(order))
+                derivative = derivative * nodes + value
+            self._terms.append(derivative / math.factorial(order))
             row = row[1:] * np.arange(1.0, len(row)) if len(row) > 1 else np.zeros(1)
         self.top = float(self._terms[0][-1])
 

@@ -92,8 +92,8 @@ def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thres
     if not 0.0 < epsilon < math.inf or not 0.0 < delta < 1.0:
         raise BadInput(f"the sparse vector needs epsilon > 0 and 0 < delta < 1, found {epsilon} and {delta}")
     epoch = _epoch(cutoff, epsilon, delta / 2.0)
-    found = [_divided(cutoff, ratio, epoch, down(delta / 2.0)) for ratio in _RATIOS]
-    best = min(found, key=lambda thresholds: thresholds.margin(0.05 / queries))
+    candidates = [_divided(cutoff, ratio, epoch, down(delta / 2.0)) for ratio in _RATIOS]
+    best = min(candidates, key=lambda thresholds: thresholds.margin(0.05 / queries))
     if best.failure(epsilon) > delta:
         raise AssertionError("a calibration must end on the private side")
     return best
