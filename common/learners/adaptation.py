@@ -187,7 +187,7 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
 
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
         """Fill in ``calibration``, and the ``mu`` of a call: mu*(eps, delta), or the paper's noise's if private."""
-        mu = _most(task, self.discrepancy_share + self.bound_share) if self.mu == PLAN else self.mu
+        mu = _greatest_mu(task, self.discrepancy_share + self.bound_share) if self.mu == PLAN else self.mu
         return self.settled(SETTINGS[self.name], mu=mu, calibration="paper" if task.paper else "tight")
 
 
@@ -202,8 +202,8 @@ class AdaptationSettings(OpenAdaptation, LearnerSettings):
         if self.mu is not None:
             try:
                 self.check_mu(split(self, self.mu)[1])
-            except BadScenario as wrong:
-                raise ValueError(wrong.detail) from None
+            except BadScenario as error:
+                raise ValueError(error.detail) from None
         return self
 
     def event(self, tv_bound: float) -> Event:
@@ -212,13 +212,13 @@ class AdaptationSettings(OpenAdaptation, LearnerSettings):
     def planned_people(self, task: PlanTask) -> PlannedValue:
         return task.any_people(TIGHT)
 
-    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+    def planned_values(self, task: PlanTask, settings: OpenSettings) -> dict[str, PlannedValue]:
         if self.mu is None:
             return {}
         text, source = "largest mu with delta_G(eps; mu) <= delta, over sqrt(T)", TIGHT
         if task.paper:
             text, source = "eps/2 over sqrt(2 ln(3/delta)), and the discrepancy's share", SOURCE + "Theorem 4.3"
-        return {"mu": self.chosen_value(asked, "mu", text, source)}
+        return {"mu": self.chosen_value(settings, "mu", text, source)}
 
 
 class OpenResponse(OpenAdaptation):
@@ -232,7 +232,7 @@ class OpenResponse(OpenAdaptation):
     response: int | None = Field(default=None, ge=1, lt=1 << 17)
 
     @model_validator(mode="after")
-    def _blind(self) -> Self:
+    def _target_is_unseen(self) -> Self:
         if self.response is not None and self.response < self.features:
             raise ValueError(f"response = {self.response} is among the {self.features} features that are looked at")
         return self
@@ -373,7 +373,7 @@ class OpenMatching(MatchingFields, OpenResponse):
         return self
 
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
-        mu = _most(task, 0.0) if self.mu == PLAN else self.mu
+        mu = _greatest_mu(task, 0.0) if self.mu == PLAN else self.mu
         return self.settled(SETTINGS[self.name], mu=mu, calibration="tight")
 
 
@@ -385,7 +385,7 @@ class MatchingSettings(OpenMatching, AdaptationSettings):
     mu: Mu | None = None
 
 
-def _most(task: PlanTask, other_shares: float) -> float | None:
+def _greatest_mu(task: PlanTask, other_shares: float) -> float | None:
     """Return the largest mu that the curator's budget admits; None without a budget."""
     if task.epsilon is None:
         return None

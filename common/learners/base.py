@@ -57,10 +57,10 @@ class PlanRequest:
     given_rounds: int | Literal["plan"]
     agnostic: bool
 
-    def delta_budget(self, what: str) -> tuple[float, float]:
+    def delta_budget(self, subject: str) -> tuple[float, float]:
         """Return the curator's epsilon and its positive delta, to plan ``what``; BadScenario if one is missing."""
         if self.epsilon is None or not self.delta:
-            raise BadScenario(f"planning {what} needs the curator's epsilon and a positive delta")
+            raise BadScenario(f"planning {subject} needs the curator's epsilon and a positive delta")
         return self.epsilon, self.delta
 
 
@@ -161,12 +161,12 @@ class OpenSettings(Value):
         return self._written or {"name": self.name, **self.model_dump(mode="json", exclude_unset=True)}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        copied = super().model_copy(update=update, deep=deep)
-        if update and copied._written is not None:
-            copied._written = copied._written | copied.model_dump(mode="json", include=set(update))
-        return copied
+        copy = super().model_copy(update=update, deep=deep)
+        if update and copy._written is not None:
+            copy._written = copy._written | copy.model_dump(mode="json", include=set(update))
+        return copy
 
-    def given(self, name: str) -> Any:
+    def value(self, name: str) -> Any:
         return getattr(self, name)
 
     def settled(self, kind: type[S], **numbers: Any) -> S:
@@ -256,15 +256,15 @@ class LearnerSettings(OpenSettings):
         """Return n by the paper's own formula, for the learner's budget; None if it has none."""
         return None
 
-    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        """Return the settings that are numbers of the plan, by name; ``asked`` has them as in the scenario."""
+    def planned_values(self, task: PlanTask, settings: OpenSettings) -> dict[str, PlannedValue]:
+        """Return the settings that are numbers of the plan, by name; ``settings`` has them as in the scenario."""
         return {}
 
-    def chosen_value(self, asked: OpenSettings, name: str, formula: str, source: str) -> PlannedValue:
+    def chosen_value(self, settings: OpenSettings, name: str, formula: str, source: str) -> PlannedValue:
         """Return a setting that a plan chooses; it has no rule if the scenario gives its value."""
         value = getattr(self, name)
         return PlannedValue(
-            value=value, rule=value if asked.given(name) == PLAN else None, formula=formula, source=source
+            value=value, rule=value if settings.value(name) == PLAN else None, formula=formula, source=source
         )
 
 
@@ -280,15 +280,15 @@ def open_form(name: str) -> type[OpenSettings]:
 
 def parse_settings(written: Any) -> OpenSettings:
     """Return a learner's settings, settled unless a value is at ``plan``; BadScenario if they are invalid."""
-    opened = [key for key, value in written.items() if left_open(value)] if isinstance(written, dict) else []
-    name = written.get("name") if opened else None
+    open_keys = [key for key, value in written.items() if left_open(value)] if isinstance(written, dict) else []
+    name = written.get("name") if open_keys else None
     if not isinstance(name, str) or name not in SETTINGS.names():
         return _read(SETTINGS.parse, written)
     kind = open_form(name)
     fields = kind.model_fields
-    closed = [key for key in opened if key not in fields or not may_be_open(fields[key].annotation)]
-    if closed:
-        raise BadScenario(f"curator.learner.{closed[0]} cannot be left at plan for the learner {name!r}")
+    refused = [key for key in open_keys if key not in fields or not may_be_open(fields[key].annotation)]
+    if refused:
+        raise BadScenario(f"curator.learner.{refused[0]} cannot be left at plan for the learner {name!r}")
     return _read(kind.parse, written)
 
 

@@ -67,11 +67,11 @@ class OpenChosen(OpenSettings):
 
     @property
     def surrogate_loss(self) -> str | None:
-        losses = {parse_settings(self.candidate(tried)).surrogate_loss for tried in combinations(self.grid)}
+        losses = {parse_settings(self.candidate(point)).surrogate_loss for point in combinations(self.grid)}
         return losses.pop() if len(losses) == 1 else None
 
-    def candidate(self, tried: dict[str, Any]) -> dict[str, Any]:
-        return {**self.learner, **tried, "mu": self.mu}
+    def candidate(self, point: dict[str, Any]) -> dict[str, Any]:
+        return {**self.learner, **point, "mu": self.mu}
 
     def planned_rounds(self, request: PlanRequest) -> PlannedValue:
         return follow(request.given_rounds, lambda: 1, "one choice", SOURCE)
@@ -94,13 +94,13 @@ class ChosenSettings(OpenChosen, LearnerSettings):
 
     @model_validator(mode="after")
     def _candidates_fit(self) -> Self:
-        for tried in combinations(self.grid):
+        for point in combinations(self.grid):
             try:
-                candidate = parse_settings(self.candidate(tried))
-            except BadScenario as wrong:
-                raise ValueError(f"the candidate {tried}: {wrong.detail}") from None
+                candidate = parse_settings(self.candidate(point))
+            except BadScenario as error:
+                raise ValueError(f"the candidate {point}: {error.detail}") from None
             if not isinstance(candidate, LearnerSettings):
-                raise ValueError(f"the candidate {tried}: mu is all that may be left at plan, of the choice itself")
+                raise ValueError(f"the candidate {point}: mu is all that may be left at plan, of the choice itself")
             event = candidate.event(1.0)
             if not isinstance(event, Gaussian):
                 raise ValueError(
@@ -118,7 +118,7 @@ class ChosenSettings(OpenChosen, LearnerSettings):
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
-        return [self.candidate(tried) for tried in combinations(self.grid)]
+        return [self.candidate(point) for point in combinations(self.grid)]
 
     def event(self, tv_bound: float) -> Event:
         return PrivateSelection(mu=self.mu, law=self.law)
@@ -126,9 +126,9 @@ class ChosenSettings(OpenChosen, LearnerSettings):
     def planned_people(self, task: PlanTask) -> PlannedValue:
         return task.any_people(SOURCE)
 
-    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+    def planned_values(self, task: PlanTask, settings: OpenSettings) -> dict[str, PlannedValue]:
         return {
-            "mu": self.chosen_value(asked, "mu", "largest mu whose choice is (eps, delta)-DP", SOURCE),
+            "mu": self.chosen_value(settings, "mu", "largest mu whose choice is (eps, delta)-DP", SOURCE),
             "runs": fixed(self.law.expected, "E[K]: runs that are chosen from, on the average", SOURCE),
             "most runs": fixed(self.law.most, "law.most: runs that are carried out", SOURCE),
         }

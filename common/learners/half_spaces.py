@@ -102,10 +102,10 @@ class OpenSgd(OpenSettings):
         learner = self.complete(task, None if given_n == PLAN else given_n)
         n = learner.planned_people(task)
         while task.paper and given_n == PLAN and self.noise == PLAN:
-            again = self.complete(task, int(n.value))
-            if again == learner:
+            revised = self.complete(task, int(n.value))
+            if revised == learner:
                 break
-            learner, n = again, again.planned_people(task)
+            learner, n = revised, revised.planned_people(task)
         return learner, n
 
     def complete(self, task: PlanTask, n: int | None) -> SgdSettings:
@@ -118,28 +118,28 @@ class OpenSgd(OpenSettings):
         """
         look = self.look
         if look == PLAN:
-            whole_mu = greatest_mu(task, self.name, lambda mu: [(Gaussian(mu=mu), 1)])
-            look = down(math.sqrt(FIRST / task.rounds) * whole_mu)
+            total_mu = greatest_mu(task, self.name, lambda mu: [(Gaussian(mu=mu), 1)])
+            look = down(math.sqrt(FIRST / task.rounds) * total_mu)
 
-        def at(noise: float) -> SgdSettings:
+        def with_noise(noise: float) -> SgdSettings:
             steps = self.enough(task, noise) if self.steps == PLAN else self.steps
             return self.settled(SgdSettings, noise=noise, steps=steps, look=look)
 
         if self.noise != PLAN:
-            return at(self.noise)
+            return with_noise(self.noise)
         if task.budget is None:
-            return at(0.0)
+            return with_noise(0.0)
         epsilon, delta, kappa = task.budget
         if n is None:
-            return at(formulas.PAPER_NOISE)
+            return with_noise(formulas.PAPER_NOISE)
         if task.paper and self.look == 0.0:  # the paper has no look, and no formula for its price
-            return at(formulas.paper_noise(epsilon, delta, kappa * n))
+            return with_noise(formulas.paper_noise(epsilon, delta, kappa * n))
         calls = task.calls(n)
 
         def fits(noise: float, quick: bool) -> bool:
-            return calls.affordable(at(noise), epsilon, delta, beside=task.beside, quick=quick)
+            return calls.affordable(with_noise(noise), epsilon, delta, beside=task.beside, quick=quick)
 
-        return at(_least_noise(fits))
+        return with_noise(_least_noise(fits))
 
     def enough(self, task: PlanTask, noise: float) -> int:
         """Return R for which every round reaches the loss ``task.accuracy`` on mu."""
@@ -201,7 +201,7 @@ class SgdSettings(OpenSgd, LearnerSettings):
         text = "max(n of the statistics, sqrt(Y ln Y)), Y = 52 R T/(8 kappa^2 eps)"
         return follow(task.given_n, lambda: max(task.sample, least()), text, PAPER + "Algorithm 4")
 
-    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+    def planned_values(self, task: PlanTask, settings: OpenSettings) -> dict[str, PlannedValue]:
         tail = "8 D^2 L^2 ln(2/beta)" if task.paper else "32 D^2 L^2 ln(2T/beta)"
         text = f"max(9 D^2 (L^2 + sigma^2 d), {tail})/alpha^2"
         if self.regularization and task.paper:
@@ -213,9 +213,9 @@ class SgdSettings(OpenSgd, LearnerSettings):
         noise_source = PAPER + "Algorithm 4" if task.paper else CORRECTIONS + "curator, SGD steps"
         look = f"sqrt({FIRST:g}/T) of the mu whose one release costs the whole budget"
         return {
-            "steps": follow(asked.given("steps"), lambda: self.enough(task, self.noise), text, source),
-            "noise": self.chosen_value(asked, "noise", noise, noise_source),
-            **({"look": self.chosen_value(asked, "look", look, SOURCE)} if self.look else {}),
+            "steps": follow(settings.value("steps"), lambda: self.enough(task, self.noise), text, source),
+            "noise": self.chosen_value(settings, "noise", noise, noise_source),
+            **({"look": self.chosen_value(settings, "look", look, SOURCE)} if self.look else {}),
         }
 
 
@@ -226,9 +226,9 @@ def _least_noise(fits: Callable[[float, bool], bool]) -> float:
     so several steps down are tried before the search ends.
     """
     try:
-        private = _least(lambda noise: fits(noise, True))
+        private = _bisect(lambda noise: fits(noise, True))
     except BadScenario:
-        return _least(lambda noise: fits(noise, False), 1.0 + PRECISION)
+        return _bisect(lambda noise: fits(noise, False), 1.0 + PRECISION)
     less: float | None = private
     while less is not None:
         private = less
@@ -237,7 +237,7 @@ def _least_noise(fits: Callable[[float, bool], bool]) -> float:
     return private
 
 
-def _least(fits: Callable[[float], bool], ratio: float = 1.0001) -> float:
+def _bisect(fits: Callable[[float], bool], ratio: float = 1.0001) -> float:
     private, leaky = MIN_NOISE, 0.0
     while not fits(private):
         private, leaky = 2.0 * private, private
@@ -334,8 +334,9 @@ class PreconditionedSettings(OpenPreconditioned, LearnerSettings):
     def planned_people(self, task: PlanTask) -> PlannedValue:
         return task.any_people(SOURCE)
 
-    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        return {"mu": self.chosen_value(asked, "mu", "mu of its releases: the greatest that fits the budget", SOURCE)}
+    def planned_values(self, task: PlanTask, settings: OpenSettings) -> dict[str, PlannedValue]:
+        text = "mu of its releases: the greatest that fits the budget"
+        return {"mu": self.chosen_value(settings, "mu", text, SOURCE)}
 
 
 class OpenDiscriminant(OpenPreconditioned):

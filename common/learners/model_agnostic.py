@@ -105,7 +105,7 @@ class GnMax(OpenGnMax, Aggregation):
     delta: Delta | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _noise_or_guarantee(self) -> Self:
         present = (self.noise is not None, self.epsilon is not None, self.delta is not None)
         if present not in ((True, False, False), (False, True, True)):
             raise ValueError("gnmax: give either noise, or both epsilon and delta")
@@ -145,8 +145,8 @@ class Stability(WholeRelease, OpenStability):
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
         try:
             votes.stability_share(queries, self.epsilon, self.delta)
-        except BadInput as unfit:
-            raise BadScenario(f"stability: {unfit.detail}") from None
+        except BadInput as error:
+            raise BadScenario(f"stability: {error.detail}") from None
 
 
 class SparseVector(WholeRelease, OpenSparseVector):
@@ -159,10 +159,10 @@ class SparseVector(WholeRelease, OpenSparseVector):
 
     def thresholds(self, queries: int, cutoff: int) -> votes.Thresholds:
         """Return the calibration for a given T and the epsilon that the estimate leaves; BadInput if there is none."""
-        left = self.epsilon if self.estimate is None else down(self.epsilon - up(self.estimate_epsilon))
+        epsilon = self.epsilon if self.estimate is None else down(self.epsilon - up(self.estimate_epsilon))
         if self.bounds == "paper":
-            return votes.printed(cutoff, queries, left, self.delta, self.beta)[0]
-        return votes.calibrated(cutoff, queries, left, self.delta)
+            return votes.printed(cutoff, queries, epsilon, self.delta, self.beta)[0]
+        return votes.calibrated(cutoff, queries, epsilon, self.delta)
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
         if self.estimate is not None and not MIN_EPSILON <= self.estimate_epsilon <= MAX_EPSILON:
@@ -179,8 +179,8 @@ class SparseVector(WholeRelease, OpenSparseVector):
                         f"the constants that Algorithm 2 prints take {required:,} chunks for {queries:,} queries and "
                         f"{self.cutoff} bottoms, found {chunks:,} chunks of {people:,} records: take bounds: tight"
                     )
-        except BadInput as unfit:
-            raise BadScenario(f"sparse-vector: {unfit.detail}") from None
+        except BadInput as error:
+            raise BadScenario(f"sparse-vector: {error.detail}") from None
 
 
 AnyOpenAggregation = Annotated[OpenGnMax | OpenStability | OpenSparseVector, Field(discriminator="name")]
@@ -293,16 +293,16 @@ class OpenModelAgnostic(OpenSettings):
 
     def _completed(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> ModelAgnosticSettings:
         if self.queries == PLAN:
-            asked = self.model_copy(update={"queries": _student_size(request)[0]})
-            return asked._completed(request, rounds, schedule)
-        planned = self.aggregation.wire() | self._planned(request, rounds, schedule)
+            learner = self.model_copy(update={"queries": _student_size(request)[0]})
+            return learner._completed(request, rounds, schedule)
+        fields = self.aggregation.wire() | self._planned(request, rounds, schedule)
         try:
-            aggregation = _ADAPTER.validate_python(planned)
+            aggregation = _ADAPTER.validate_python(fields)
         except ValidationError as error:
             raise BadScenario(f"curator.learner.aggregation: {explain(error)}") from None
         chunks = _enough(self, aggregation) if self.chunks == PLAN else self.chunks
         written = self.as_written["aggregation"]
-        settings = {key: planned[key] if left_open(value) else value for key, value in written.items()}
+        settings = {key: fields[key] if left_open(value) else value for key, value in written.items()}
         return self.settled(ModelAgnosticSettings, chunks=chunks, aggregation=settings)
 
     def _planned(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> dict[str, float]:
@@ -374,10 +374,10 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
             return super().planned_people(task)
         return task.any_people(SOURCE)
 
-    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+    def planned_values(self, task: PlanTask, settings: OpenSettings) -> dict[str, PlannedValue]:
         aggregation = self.aggregation
         text = f"least k at which {AGREEMENT:.0%} agreement is seen through the noise"
-        chunks = follow(asked.given("chunks"), lambda: _enough(self, aggregation), text, SOURCE)
+        chunks = follow(settings.value("chunks"), lambda: _enough(self, aggregation), text, SOURCE)
         values = {"chunks": chunks}
         if self.draws is None and (task.vc_dimension or task.hypotheses or 0) > 1:
             values |= theorem_sizes(self, aggregation, task)
@@ -450,7 +450,7 @@ def theorem_sizes(
             chunks = 6 * learner.touched * (votes.stability_margin(each, *share) + 1)
     except BadInput:  # the noise cannot be drawn
         return {
-            name: fixed(one.value, f"{one.formula}; too many for this budget", _THEOREMS) for name, one in sizes.items()
+            name: fixed(old.value, f"{old.formula}; too many for this budget", _THEOREMS) for name, old in sizes.items()
         }
     size = (agnostic_sample if task.agnostic else consistent_sample)(task.alpha, task.beta / chunks, dimension)
     text = f"k {size:,}: {'agnostic' if task.agnostic else 'consistent'} teachers for alpha and beta/k"

@@ -79,9 +79,9 @@ class ExponentialSettings(OpenExponential, LearnerSettings):
         text = "max(n of the statistics, m sqrt(288 T ln(2/delta))/(eps kappa))"
         return follow(task.given_n, lambda: max(task.sample, least()), text, PAPER + "Theorem 4.2")
 
-    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+    def planned_values(self, task: PlanTask, settings: OpenSettings) -> dict[str, PlannedValue]:
         text, source = "max(4/eps, 8) ln(2T|H|/beta)/(learner alpha)", "McSherry and Talwar 2007; Chernoff"
-        return {"draws": follow(asked.given("draws"), lambda: _enough_draws(task, self.epsilon), text, source)}
+        return {"draws": follow(settings.value("draws"), lambda: _enough_draws(task, self.epsilon), text, source)}
 
 
 def _enough_draws(task: PlanTask, epsilon: float) -> int:
@@ -116,13 +116,13 @@ class OpenParity(OpenSettings):
         return follow(request.given_rounds, lambda: 1, "one iteration", PAPER + "Appendix B")
 
     def planned_sample(self, request: PlanRequest) -> PlannedValue:
-        keeping, block_count = self._keeping(request), self.blocks
+        keep, block_count = self._keep_rule(request), self.blocks
         if request.paper:
             text = "k 32 X d ln(2d/beta)/eps, k = log_{4/3}(2/beta) blocks"
-            rows = spanning.paper_rows(request.dimension, request.beta, request.chi_squared, keeping.epsilon)
+            rows = spanning.paper_rows(request.dimension, request.beta, request.chi_squared, keep.epsilon)
             count = spanning.paper_blocks(request.beta) if block_count == PLAN else block_count
             return fixed(count * rows, text, PAPER + "Corollary B.3")
-        chances, bottom = keeping.chances(request)
+        chances, bottom = keep.chances(request)
         count, rows = spanning.blocks(chances, bottom, request.beta)
         if block_count != PLAN:
             count, rows = block_count, spanning.rows_of(chances, bottom, request.beta, block_count)
@@ -130,11 +130,11 @@ class OpenParity(OpenSettings):
         return fixed(count * rows, text, PAPER + "Claim B.2, exact tail; docs/corrections.md, K9")
 
     def complete(self, task: PlanTask, n: int | None) -> ParitySettings:
-        keeping = self._keeping(task)
-        least = keeping.least(task) if self.blocks == PLAN else self.blocks
-        return self.settled(ParitySettings, rule=keeping.rule, epsilon=keeping.epsilon, blocks=least)
+        keep = self._keep_rule(task)
+        least = keep.least(task) if self.blocks == PLAN else self.blocks
+        return self.settled(ParitySettings, rule=keep.rule, epsilon=keep.epsilon, blocks=least)
 
-    def _keeping(self, request: PlanRequest) -> _Keeping:
+    def _keep_rule(self, request: PlanRequest) -> _KeepRule:
         rule, epsilon = self.rule, self.epsilon
         if rule == PLAN:
             rule = "paper" if request.paper else "tight"
@@ -144,7 +144,7 @@ class OpenParity(OpenSettings):
                 raise BadScenario("planning the parity learner's epsilon needs the curator's")
             # The sum for several blocks is rounded up where it is priced.
             epsilon = budget if rounds == PLAN or rounds == 1 else down(budget / rounds)
-        return _Keeping(rule, epsilon)
+        return _KeepRule(rule, epsilon)
 
 
 @SETTINGS.register("parity")
@@ -172,15 +172,15 @@ class ParitySettings(OpenParity, LearnerSettings):
     def planned_people(self, task: PlanTask) -> PlannedValue:
         return task.any_people(PAPER + "Appendix B", "R blocks of full rank; any n is as private")
 
-    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+    def planned_values(self, task: PlanTask, settings: OpenSettings) -> dict[str, PlannedValue]:
         text, source = "least R with b^R < beta and the fewest records", PAPER + "Appendix B"
         if task.paper:
             text, source = "log_{4/3}(2/beta)", PAPER + "Corollary B.3"
-        keeping = _Keeping(self.rule, self.epsilon)
-        return {"blocks": follow(asked.given("blocks"), lambda: keeping.least(task), text, source)}
+        keep = _KeepRule(self.rule, self.epsilon)
+        return {"blocks": follow(settings.value("blocks"), lambda: keep.least(task), text, source)}
 
 
-class _Keeping(NamedTuple):
+class _KeepRule(NamedTuple):
     """The rule by which KLNRS keeps records, and its epsilon."""
 
     rule: Rule

@@ -75,10 +75,10 @@ class Names(Value):
         """Return, in words, the columns that the given features come from, each once."""
         indices = list(features)
         if self.features or len(indices) < 2:
-            return _listed(dict.fromkeys(self._column(feature) for feature in indices))
+            return _join(dict.fromkeys(self._column(feature) for feature in indices))
         if indices == list(range(indices[0], indices[-1] + 1)):
             return f"numbers {indices[0] + 1} to {indices[-1] + 1} of your record"
-        return f"numbers {_listed(str(feature + 1) for feature in indices)} of your record"
+        return f"numbers {_join(str(feature + 1) for feature in indices)} of your record"
 
     def true(self, feature: int, share: float = 0.0) -> str:
         """Return the condition that a feature is above ``share``, in [0, 1), in words: ``"plan" is "pro"``."""
@@ -86,7 +86,7 @@ class Names(Value):
         if named is None or (self.shortened and share > 0.0):
             return f"{self._column(feature)} is above {share:g}"
         if named.values:
-            return _is(named.column, named.values)
+            return _equality(named.column, named.values)
         return f"{quoted(named.column)} is above {named.low + share * (named.high - named.low):g}"
 
     def factor(self, feature: int) -> str:
@@ -96,7 +96,7 @@ class Names(Value):
 
     def conditions(self, features: Iterable[int], *more: str) -> str:
         """Return the conditions of :meth:`true` for the given features, and further conditions, as a list in words."""
-        return _listed([*(self.true(feature) for feature in features), *more])
+        return _join([*(self.true(feature) for feature in features), *more])
 
     def _named(self, feature: int) -> Column | None:
         return self.features[feature] if feature < len(self.features) else None
@@ -114,7 +114,7 @@ class Names(Value):
         if self.above is not None:
             return f"{self.of_label} is {'above ' if label > 0 else ''}{self.above:g}{'' if label > 0 else ' or less'}"
         texts = self.positive if label > 0 else self.negative
-        return _is(self.label, texts) if texts else f"{self.of_label} is {'+1' if label > 0 else '-1'}"
+        return _equality(self.label, texts) if texts else f"{self.of_label} is {'+1' if label > 0 else '-1'}"
 
 
 UNNAMED = Names()  # for a record whose columns are unknown
@@ -126,11 +126,11 @@ def quoted(text: str, most: int = LONGEST) -> str:
     return '"' + excerpt.replace('"', "'") + '"'
 
 
-def _is(column: str, texts: tuple[str, ...]) -> str:
-    return f"{quoted(column)} is {_listed([quoted(text) for text in texts], 'or')}"
+def _equality(column: str, texts: tuple[str, ...]) -> str:
+    return f"{quoted(column)} is {_join([quoted(text) for text in texts], 'or')}"
 
 
-def _listed(parts: Iterable[str], word: str = "and") -> str:
+def _join(parts: Iterable[str], word: str = "and") -> str:
     items = list(parts)
     if not items:
         return "nothing"

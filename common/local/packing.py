@@ -64,9 +64,9 @@ def unpack_answered(body: bytes, people: int, kind: AnswerKind) -> tuple[Mask, I
         return mask, iter((packed[np.unpackbits(mask, count=people).astype(np.bool_)],))
 
     def pieces() -> Iterator[AnyArray]:
-        for at in range(0, len(mask), PIECE):
-            answered = np.unpackbits(mask[at : at + PIECE]).astype(np.bool_)
-            yield np.unpackbits(packed[at : at + PIECE])[answered]
+        for start in range(0, len(mask), PIECE):
+            answered = np.unpackbits(mask[start : start + PIECE]).astype(np.bool_)
+            yield np.unpackbits(packed[start : start + PIECE])[answered]
 
     return mask, pieces()
 
@@ -139,14 +139,14 @@ def _check_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerK
 
 def count_ones(mask: Mask) -> int:
     """Return how many people are in a mask."""
-    pieces = (mask[at : at + PIECE] for at in range(0, len(mask), PIECE))
+    pieces = (mask[start : start + PIECE] for start in range(0, len(mask), PIECE))
     return sum(int(np.bitwise_count(piece).sum(dtype=np.int64)) for piece in pieces)
 
 
 def padded_with_zeros(mask: Mask, people: int) -> bool:
     """Return whether a mask over ``people`` people has the right length and only zeros as padding bits."""
-    behind = -people % 8
-    return len(mask) == (people + 7) // 8 and not (behind and int(mask[-1]) & ((1 << behind) - 1))
+    padding = -people % 8
+    return len(mask) == (people + 7) // 8 and not (padding and int(mask[-1]) & ((1 << padding) - 1))
 
 
 def cut_mask(mask: Mask, start: int, stop: int) -> Mask:
@@ -158,9 +158,9 @@ def cut_mask(mask: Mask, start: int, stop: int) -> Mask:
         following = np.append(part[1:], np.uint8(0))
         part = (part << np.uint8(shift)) | (following >> np.uint8(8 - shift))
     part = part[:size]
-    behind = -(stop - start) % 8
-    if behind:
-        part[-1] &= np.uint8(256 - (1 << behind))
+    padding = -(stop - start) % 8
+    if padding:
+        part[-1] &= np.uint8(256 - (1 << padding))
     return part
 
 
@@ -188,8 +188,8 @@ def paste_mask(mask: Mask, start: int, other: Mask) -> None:
 
 def members(mask: Mask, size: int = PIECE) -> Iterator[Indices]:
     """Yield the numbers of the people in a mask, ascending, one array for each ``size`` bytes of the mask."""
-    for at in range(0, len(mask), size):
-        yield 8 * at + np.flatnonzero(np.unpackbits(mask[at : at + size]))
+    for start in range(0, len(mask), size):
+        yield 8 * start + np.flatnonzero(np.unpackbits(mask[start : start + size]))
 
 
 def encode_mask(mask: Mask) -> str:

@@ -69,16 +69,16 @@ class Records:
         Otherwise BadData states how many rows are affected, never their values.
         """
         single = self.features.dtype == np.float32
-        bad = odd = 0
+        invalid = odd = 0
         for start in range(0, len(self), _BLOCK):
             features, labels = self.features[start : start + _BLOCK], self.labels[start : start + _BLOCK]
             fine = np.isfinite(features).all(axis=1) if single else features.max(axis=1, initial=0) <= 1
-            bad += int(np.count_nonzero(~fine))
+            invalid += int(np.count_nonzero(~fine))
             odd += int(np.count_nonzero(np.abs(labels) != 1))
-        if bad and single:
-            raise BadData(f"{bad} of {len(self)} records hold NaN or an infinity; every feature must be finite")
-        if bad:
-            raise BadData(f"{bad} of {len(self)} records hold a feature above 1; uint8 features must be 0 or 1")
+        if invalid and single:
+            raise BadData(f"{invalid} of {len(self)} records hold NaN or an infinity; every feature must be finite")
+        if invalid:
+            raise BadData(f"{invalid} of {len(self)} records hold a feature above 1; uint8 features must be 0 or 1")
         if odd:
             raise BadData(f"{odd} of {len(self)} records have a label outside the declared set {{-1, +1}}")
         return self

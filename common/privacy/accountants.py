@@ -114,8 +114,8 @@ class Accountant(ABC):
             each = price(event) if self.covers(event) else None
             return None if each is None else (each,)
 
-        planned = None if fits is None else total_of(fits, price)
-        return BudgetFilter(unit, (cap if planned is None else max(cap, planned),), amount)
+        total = None if fits is None else total_of(fits, price)
+        return BudgetFilter(unit, (cap if total is None else max(cap, total),), amount)
 
 
 ACCOUNTANTS: Registry[type[Accountant]] = Registry("accountant", __name__, group="accountants")

@@ -74,11 +74,11 @@ class Budget:
         """
         spent, requested = self._sum(charged), self._filter.amount(event)
         if requested is None or any(a + b > c for a, b, c in zip(spent, requested, self._filter.cap, strict=True)):
-            before, amount = float(sum(spent)), None if requested is None else float(sum(requested))
-            asked = "what this budget never admits" if amount is None else f"{amount:.6g}"
+            total, amount = float(sum(spent)), None if requested is None else float(sum(requested))
+            request = "what this budget never admits" if amount is None else f"{amount:.6g}"
             raise BudgetExceeded(
-                f"spent {before:.6g} of {self.cap:.6g} {self.unit}, a {event.kind} event asks for {asked}",
-                spent=before,
+                f"spent {total:.6g} of {self.cap:.6g} {self.unit}, a {event.kind} event asks for {request}",
+                spent=total,
                 requested="inadmissible" if amount is None else amount,
                 budget=self.cap,
                 unit=self.unit,
@@ -132,16 +132,16 @@ def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
     """
     if not 0.0 <= delta < 1.0:
         raise BadInput(f"delta must be in [0, 1), found {delta}")
-    error, left = error_paid(plan), delta
+    error, share = error_paid(plan), delta
     while True:
         # A smaller delta needs a larger epsilon, which leaves a smaller delta: iterate until both agree.
-        requested = _cheapest(plan, left, enough)[2]
+        requested = _cheapest(plan, share, enough)[2]
         remaining = delta_left(delta, requested, error)
-        if remaining >= left:
+        if remaining >= share:
             return requested
         if remaining < 0.0:
             return math.inf
-        left = remaining
+        share = remaining
 
 
 def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Event]) -> Budget:
@@ -161,10 +161,10 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
         raise BadInput(f"a budget needs epsilon > 0 and 0 <= delta < 1, or neither; found {epsilon} and {delta}")
     error = error_paid(plan)
     used = _used(epsilon, delta, error)
-    left = delta_left(delta, used, error)
-    best = _cheapest_quick(plan, max(left, 0.0))
-    name, accountant, requested = best if best[2] <= used else _cheapest(plan, max(left, 0.0), used)
-    if left < 0.0:
+    remaining = delta_left(delta, used, error)
+    best = _cheapest_quick(plan, max(remaining, 0.0))
+    name, accountant, requested = best if best[2] <= used else _cheapest(plan, max(remaining, 0.0), used)
+    if remaining < 0.0:
         requested = math.inf
     if requested > used:
         most = "" if used == epsilon else f", of which delta = {delta:g} pays for {used:.6g} with noise from tables"
@@ -176,7 +176,7 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
             delta=delta,
         )
     certificate = certificate_of(name, accountant, plan, used, delta, error)
-    return Budget((epsilon, delta), name, accountant.budget_filter(plan, used, left), error, certificate)
+    return Budget((epsilon, delta), name, accountant.budget_filter(plan, used, remaining), error, certificate)
 
 
 def _used(epsilon: float, delta: float, error: Fraction) -> float:
@@ -219,11 +219,11 @@ def _cheapest(plan: Plan, delta: float, enough: float = math.inf) -> tuple[str, 
     covering, best = _covering(plan), _cheapest_quick(plan, delta)
     for name, accountant in covering:
         if not accountant.quick and not accountant.patient and accountant.worth(plan, delta, best[2] / GAIN):
-            best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
+            best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda candidate: candidate[2])
     for name, accountant in covering:
         hopeful = enough < best[2] and (enough == 0.0 or best[2] <= FAR * enough)
         if accountant.patient and hopeful and accountant.worth(plan, delta, enough or best[2]):
-            best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
+            best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda candidate: candidate[2])
     return best
 
 

@@ -144,10 +144,10 @@ def check_numbers(event: Event, numbers: int) -> None:
     kinds = [type(part) for part in parts_of(event)]
     if not any(issubclass(kind, SubsampledSteps | Gaussian | PrivateSelection) for kind in kinds):
         return
-    most, what = (COORDINATES, "a noisy step") if SubsampledSteps in kinds else (NUMBERS, "a Gaussian release")
+    most, release = (COORDINATES, "a noisy step") if SubsampledSteps in kinds else (NUMBERS, "a Gaussian release")
     if numbers > most:
         raise BadScenario(
-            f"{what} would draw {numbers:,} numbers of noise; delta pays for {most:,} of them at most. Nothing was "
+            f"{release} would draw {numbers:,} numbers of noise; delta pays for {most:,} of them at most. Nothing was "
             f"charged: take fewer features, people or iterations"
         )
 

@@ -38,7 +38,7 @@ class PrivacyGuarantee(Value):
     covers: Scope = "run"
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _fields_agree(self) -> Self:
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError("a guarantee has an epsilon and a delta, or neither")
         if (self.protects == "labels") != (self.neighbours == "one label"):
@@ -133,7 +133,7 @@ def together(curator: PrivacyGuarantee, agent: PrivacyGuarantee) -> PrivacyGuara
     if curator.protects == "labels" or not curator.private or not agent.private:
         return PrivacyGuarantee(covers="run and agent")
     epsilon, delta = (
-        above(Fraction(one) + Fraction(other)) for one, other in zip(curator.pair, agent.pair, strict=True)
+        above(Fraction(first) + Fraction(second)) for first, second in zip(curator.pair, agent.pair, strict=True)
     )
     return PrivacyGuarantee(epsilon=epsilon, delta=delta, covers="run and agent")
 

@@ -116,7 +116,7 @@ class ComparisonAccountant(Accountant):
         return {} if terms is None else {"pad": terms[0], "rate": terms[1]}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        terms, planned = _best_pad(tuple(plan), delta)
+        terms, planned_epsilon = _best_pad(tuple(plan), delta)
         unit = "mu^2 of Gaussian releases as dear"
         if terms is None:
             return self.summed(unit, Fraction(0), lambda event: None)
@@ -124,7 +124,7 @@ class ComparisonAccountant(Accountant):
         # The part of delta reserved for the rate allows sums up to SLACK/2 delta/rate.
         allowed = mu_allowed(min(epsilon, MAX_EPSILON), delta * (1.0 - SLACK / 2.0)) if delta > 0.0 else 0.0
         cap = min(Fraction(allowed) ** 2 - Fraction(pad) ** 2, Fraction(delta * SLACK / 2.0) / Fraction(rate))
-        fits = plan if planned <= epsilon else None
+        fits = plan if planned_epsilon <= epsilon else None
         return self.summed(unit, max(Fraction(0), cap), lambda event: _price(event, terms), fits)
 
 
@@ -154,21 +154,21 @@ def _epsilon_beside(plan: Plan, terms: _Terms, delta: float) -> float:
     if total is None:
         return math.inf
     pad, rate = terms
-    left = delta - up(rate * float(total), 8.0)
+    remaining = delta - up(rate * float(total), 8.0)
     mu = up(math.sqrt(up(float(total)) + up(pad * pad)))
-    return epsilon_of(mu, left * (1.0 - 1e-15)) if left > 0.0 else math.inf
+    return epsilon_of(mu, remaining * (1.0 - 1e-15)) if remaining > 0.0 else math.inf
 
 
 def _price(event: Event, terms: _Terms) -> Fraction | None:
     """Return the price of an event; None if none is shown."""
     if isinstance(event, Gaussian):
         return _amount(event)
-    each = _one(_kind(event), *terms)
+    each = _event_price(_kind(event), *terms)
     return _amount(event) * Fraction(each) if math.isfinite(each) else None
 
 
 @lru_cache(maxsize=1 << 12)
-def _one(event: Event, pad: float, rate: float) -> float:
+def _event_price(event: Event, pad: float, rate: float) -> float:
     profile = profile_of(event)
     allowance = rate * profile.chi_squared
     # The price is raised if the allowance exceeds the rate times the price.
@@ -357,8 +357,8 @@ class GameAccountant(Accountant):
 def _single_kind(plan: Plan) -> SubsampledSteps | None:
     events = [event for event, _ in released(plan)]
     steps = [event for event in events if isinstance(event, SubsampledSteps)]
-    one = len(steps) == len(events) and len({(event.tv_bound, event.ratio) for event in steps}) == 1
-    return steps[0] if one else None
+    single = len(steps) == len(events) and len({(event.tv_bound, event.ratio) for event in steps}) == 1
+    return steps[0] if single else None
 
 
 def _steps(plan: Plan) -> int:

@@ -121,9 +121,9 @@ class RenyiAccountant(Accountant):
         return {"order": float(_best_order(tuple(plan), delta)[0])}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        order, planned = _best_order(tuple(plan), delta)
+        order, planned_epsilon = _best_order(tuple(plan), delta)
         allowed = rho_allowed(order, epsilon, delta)
-        unit, fits = f"Renyi divergence of order {order}", plan if planned <= epsilon else None
+        unit, fits = f"Renyi divergence of order {order}", plan if planned_epsilon <= epsilon else None
         cap = Fraction(allowed) if math.isfinite(allowed) and allowed > 0.0 else Fraction(0)
         return self.summed(unit, cap, lambda event: _divergence(event, order), fits)
 
@@ -133,7 +133,7 @@ def _best_order(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int,
     """Return the best order and its epsilon by a coarse scan, then a fine one; every order is valid."""
 
     @cache
-    def at(place: int) -> float:
+    def cost_at(place: int) -> float:
         total = total_of(plan, lambda event: _divergence(event, ORDERS[place]))
         if total is None:
             return math.inf
@@ -141,15 +141,15 @@ def _best_order(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int,
 
     best, stride = 0, 8
     for place in range(0, len(ORDERS), stride):
-        if at(place) < at(best):
+        if cost_at(place) < cost_at(best):
             best = place
-        elif place > best + 2 * stride and math.isfinite(at(best)):
+        elif place > best + 2 * stride and math.isfinite(cost_at(best)):
             break
     while stride > 1:
         stride //= 2
         near = [place for place in (best - stride, best, best + stride) if 0 <= place < len(ORDERS)]
-        best = min(near, key=at)
-    return ORDERS[best], at(best)
+        best = min(near, key=cost_at)
+    return ORDERS[best], cost_at(best)
 
 
 def _divergence(event: Event, order: int) -> Fraction | None:

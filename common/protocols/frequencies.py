@@ -179,14 +179,14 @@ class SelectThenEstimate(Problem):
         return self.d
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        selected = Selected.parse(answer)
+        claim = Selected.parse(answer)
         if not isinstance(people, BiasedCoins):
             raise BadScenario(f"the truth of this problem is known of biased-coins, found {people.name}")
         means = [2.0 * people.rate(feature) - 1.0 for feature in range(people.d)]
-        if selected.feature >= people.d:
-            raise BadMessage(f"feature must be below {people.d}, found {selected.feature}")
-        mean, best = means[selected.feature], max(means)
-        right = mean >= best - alpha and abs(selected.mean - mean) <= self.precise
+        if claim.feature >= people.d:
+            raise BadMessage(f"feature must be below {people.d}, found {claim.feature}")
+        mean, best = means[claim.feature], max(means)
+        right = mean >= best - alpha and abs(claim.mean - mean) <= self.precise
         return {"correct": right, "mean": mean, "best": best}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
@@ -293,12 +293,12 @@ class Blender(Problem):
         """
         if self.query is None:
             return _ndcg(listed, truth)
-        behind = self.bits - self.query
+        shift = self.bits - self.query
         lists: dict[int, dict[int, float]] = {}
         truths: dict[int, dict[int, float]] = {}
         for flat, nested in ((listed, lists), (truth, truths)):
             for item, share in flat.items():
-                nested.setdefault(item >> behind, {})[item] = share
+                nested.setdefault(item >> shift, {})[item] = share
         urls = {query: _ndcg(parts, truths.get(query, {})) for query, parts in lists.items()}
         shares = {query: sum(parts.values()) for query, parts in truths.items()}
         return _ndcg({query: sum(parts.values()) for query, parts in lists.items()}, shares, urls)

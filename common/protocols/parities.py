@@ -56,12 +56,12 @@ class ParityChoosesSecret(Problem):
         return self.c + self.share_bits + (1 << self.c)
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        found_secret = Secret.parse(answer)
+        claim = Secret.parse(answer)
         if not isinstance(people, populations.ParityChoosesSecretPeople):
             raise BadScenario(f"the truth of this problem is known of parity-chooses-secret, found {people.name}")
-        which = number_of(people.secret, self.c)
-        bit = people.bit(which)
-        return {"correct": found_secret.which == which and found_secret.bit == bit, "which": which, "bit": bit}
+        index = number_of(people.secret, self.c)
+        bit = people.bit(index)
+        return {"correct": claim.which == index and claim.bit == bit, "which": index, "bit": bit}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
@@ -253,7 +253,7 @@ class ParityAndThreshold(Problem):
         """
         parity = parity_figures(inputs, self.c, inputs.beta / 2.0)
         if not self.interactive:
-            return {**parity, "agents": self._at_once(inputs)}
+            return {**parity, "agents": self._agents_at_once(inputs)}
         mechanism, sizes = as_bits(inputs.mechanism), (inputs.alpha, inputs.beta)
 
         def answers() -> int:
@@ -261,7 +261,7 @@ class ParityAndThreshold(Problem):
 
         return {**parity, "agents": inputs.agents(answers, "ln(8/beta) (1/((2p-1) alpha/4))^2/2 + (b + 4) verdicts")}
 
-    def _at_once(self, inputs: PlanInputs) -> PlannedValue:
+    def _agents_at_once(self, inputs: PlanInputs) -> PlannedValue:
         """Return the agents without interaction: an error of alpha/4 for the survey, the rest for the quantile."""
         oracle, alpha, beta = inputs.mechanism, inputs.alpha, inputs.beta
         if not isinstance(oracle, HadamardResponse):
@@ -335,12 +335,12 @@ class ParityXorThreshold(Problem):
         piece = np.searchsorted(np.array(claim.cuts, dtype=np.uint64), people.values(records), side="right")
         ones = np.ones((JUDGED, 1), dtype=np.uint8)
         x = np.concatenate([records.features[:, : self.c], ones], axis=1)
-        wrong = np.ones(JUDGED, dtype=np.bool_)
+        mistakes = np.ones(JUDGED, dtype=np.bool_)
         for number, features in enumerate(claim.pieces):
             within = piece == number
             predicted = Parity(features=features or ()).predict(np.ascontiguousarray(x[within]))
-            wrong[within] = predicted != records.labels[within]
-        error = float(wrong.mean())
+            mistakes[within] = predicted != records.labels[within]
+        error = float(mistakes.mean())
         return {"correct": error <= alpha, "error": error}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
@@ -352,13 +352,13 @@ class ParityXorThreshold(Problem):
         """
         epsilon, oracle = inputs.private("parities are learned privately"), inputs.mechanism
         if self.interactive:
-            return self._in_rounds(inputs, epsilon)
+            return self._plan_in_rounds(inputs, epsilon)
         if not isinstance(oracle, HadamardResponse):
             raise BadScenario(f"agents.mechanism: the distribution function takes hadamard, found {oracle.name}")
         parts, rows = shape(self, epsilon, inputs.beta / 2.0)
         ranks = math.sqrt(math.log(8.0 * parts / inputs.beta) / (2.0 * rows * self.blocks))
-        left = (inputs.alpha - 1.0 / self.blocks) / 2.0 - ranks
-        if left <= 0.0:
+        margin = (inputs.alpha - 1.0 / self.blocks) / 2.0 - ranks
+        if margin <= 0.0:
             raise BadScenario(
                 f"alpha = {inputs.alpha:g} must be above 1/blocks + 2 d = {1.0 / self.blocks + 2.0 * ranks:.3g}: "
                 "more blocks, or a larger alpha"
@@ -366,7 +366,7 @@ class ParityXorThreshold(Problem):
 
         def answers() -> int:
             query = ItemQuery(first=self.c, bits=self.b, prefixes=ladder(self.b))
-            tau = left + 0.5 / self.blocks  # half a step of it is no error of a quantile
+            tau = margin + 0.5 / self.blocks  # half a step of it is no error of a quantile
             needed, _ = agents_needed(query, oracle, tau, inputs.beta / 4.0, self.blocks - 1)
             return needed
 
@@ -376,7 +376,7 @@ class ParityXorThreshold(Problem):
             "agents": inputs.agents(answers, "t = (alpha - 1/K)/2 - d at all quantiles"),
         }
 
-    def _in_rounds(self, inputs: PlanInputs, epsilon: float) -> dict[str, PlannedValue]:
+    def _plan_in_rounds(self, inputs: PlanInputs, epsilon: float) -> dict[str, PlannedValue]:
         """Return n and agents with interaction, beta/2 for each side.
 
         *Curator.* One half of the ranks does not hold the threshold, so its people have a parity of (x, 1) as their

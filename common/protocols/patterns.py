@@ -93,7 +93,7 @@ class Messages(Pattern):
     sent: Sent
 
     def kinds(self, party: Party) -> frozenset[str]:
-        return frozenset(kind for to, kind in self.sent if to == party)
+        return frozenset(kind for recipient, kind in self.sent if recipient == party)
 
     def _derive(self, sent: Sent) -> Pattern:
         return END if sent == self.sent else NOTHING
@@ -117,8 +117,8 @@ class Sequence(Pattern):
         return self.first.may_end and self.then.may_end
 
     def _derive(self, sent: Sent) -> Pattern:
-        started = self.first._derive(sent) + self.then
-        return started | self.then._derive(sent) if self.first.may_end else started
+        derivative = self.first._derive(sent) + self.then
+        return derivative | self.then._derive(sent) if self.first.may_end else derivative
 
     def expected(self) -> frozenset[str]:
         return self.first.expected() | (self.then.expected() if self.first.may_end else frozenset())

@@ -78,9 +78,9 @@ class StatisticalQuery(Problem):
                 f"the truth of this problem is known of people with {self.d} features and {len(self.queries)} answers, "
                 f"found {people.dimension} and {len(claim.answers)}"
             )
-        everybody, slots = np.arange(JUDGED), np.zeros(JUDGED, dtype=np.int64)
+        indices, slots = np.arange(JUDGED), np.zeros(JUDGED, dtype=np.int64)
         truth = [
-            float(query.evaluate(people.draw_columns(subseed(0, "judge"), everybody, query.columns), slots).mean())
+            float(query.evaluate(people.draw_columns(subseed(0, "judge"), indices, query.columns), slots).mean())
             for query in self.queries
         ]
         worst = max(abs(each.value - mean) for each, mean in zip(claim.answers, truth, strict=True))

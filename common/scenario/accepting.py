@@ -16,27 +16,27 @@ from common.scenario.scenario import ResolvedScenario, Scenario
 from common.statistics import formulas
 
 
-def accepted(asked: Scenario) -> ResolvedScenario:
+def accepted(scenario: Scenario) -> ResolvedScenario:
     """Return the resolved scenario if every party can carry out its part, whatever the people's records are.
 
     What only one party knows (the curator's learners, the referee's protocols) that party checks by itself before it
     begins; :func:`deploy.checking.checked` asks all of them. Every function here refuses by a BadScenario.
     """
     try:
-        pattern_of(asked.protocol, asked.alone)
+        pattern_of(scenario.protocol, scenario.alone)
     except BadInput as error:
         raise BadScenario(error.detail) from None
-    check_real(asked)
-    check_answers(asked)
+    check_real(scenario)
+    check_answers(scenario)
     with in_range():
-        if asked.problem is not None and (short := shortfalls(asked, asked.problem)):
+        if scenario.problem is not None and (short := shortfalls(scenario, scenario.problem)):
             raise BadScenario(
                 f"{'; '.join(short)}: the guarantee does not hold; take the plan's number or a larger beta"
             )
-        chosen = resolve(asked)
-    if demands_of(chosen.protocol).portfolio:
-        check_portfolio(chosen, chosen.curator.rounds)
-    return chosen
+        resolved = resolve(scenario)
+    if demands_of(resolved.protocol).portfolio:
+        check_portfolio(resolved, resolved.curator.rounds)
+    return resolved
 
 
 @contextmanager

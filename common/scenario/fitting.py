@@ -112,8 +112,8 @@ def informative(n: int, epsilon: float | None, delta: float | None, dimension: i
     weights: its eigenvalues are (d + 1)/(p (1 - p)) where features vary alike, so that scores are off by
     sqrt(2 (d + 1)) e/(p (1 - p)), and by sqrt(2) times that where half of all steps are averaged. An order, no bound.
     """
-    off = 2.0 * math.sqrt(dimension + 1.0) * private_excess(n, epsilon, delta, dimension) / _BENT
-    return _BENT * USUAL * USUAL / math.hypot(USUAL, off)
+    noise = 2.0 * math.sqrt(dimension + 1.0) * private_excess(n, epsilon, delta, dimension) / _BENT
+    return _BENT * USUAL * USUAL / math.hypot(USUAL, noise)
 
 
 def taught_within(mechanism: BitMechanism, roles: Roles) -> float:
@@ -129,12 +129,12 @@ def vague_probabilities(
     They show no more if they differ by less than ``taught``, the standard deviation of their mean after teaching.
     ``people`` are n and the agents, and ``budget`` is the curator's.
     """
-    apart = informative(people[0], *budget, dimension)
-    if apart >= taught:
+    spread = informative(people[0], *budget, dimension)
+    if spread >= taught:
         return None
     return (
         f"The model's probabilities may tell no more than the share of the label: by a score of {people[0]:,} people "
-        f"with so much noise they may differ by {points(apart)}, and {people[1]:,} agents tell their mean to within "
+        f"with so much noise they may differ by {points(spread)}, and {people[1]:,} agents tell their mean to within "
         f"{points(taught)} (standard deviations); enlarge n, the number of agents or the budgets, or take fewer "
         "features"
     )
@@ -210,19 +210,19 @@ def advise(sizes: Sizes) -> Advice:
         protocol = of_classes("portfolio") if sizes.classes else "portfolio"
         choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
         of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)
-        of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
+        of_agents, of_survey = _agents_text(sizes, roles, taught), _survey_texts(roles, mechanism)
         vague = None
         if of_labels and noise < IGNORANT:
             people, budget = (sizes.n, sizes.agents), (sizes.epsilon, sizes.delta)
             vague = vague_probabilities(people, budget, sizes.dimension, taught)
-        of_people = (of_agents, _of_noise(sizes, noise), *of_survey, *([vague] if vague else []))
+        of_people = (of_agents, _noise_text(sizes, noise), *of_survey, *([vague] if vague else []))
         sentences: tuple[str, ...] = (of_judges, *of_people, f"What fits: {choice}")
         fields: dict[str, Any] = {"taught": taught, "sure": sure, "likely": likely, "sentences": sentences}
         fields["probabilities"] = vague
         return Advice(protocol="portfolio", noise=noise, warnings=warnings, **fields)
     half = forecasting.half_width(mechanism, sizes.agents, sizes.beta)
     of_one = forecasting.of_one(mechanism, sizes.agents, sizes.beta, costs=sizes.costs)
-    sentences = (of_one, _of_noise(sizes, noise), "What fits: protocol learn-and-test, the curator's model as it is")
+    sentences = (of_one, _noise_text(sizes, noise), "What fits: protocol learn-and-test, the curator's model as it is")
     fields = {"taught": None, "sure": half, "likely": half, "sentences": sentences}
     return Advice(protocol="learn-and-test", noise=noise, warnings=warnings, **fields)
 
@@ -249,11 +249,12 @@ def advice(scenario: Scenario, n: int, agents: int, *, response: bool = False) -
     if sizes is None:
         return None
     sizes = replace(sizes, response=response)
-    result, alike, dimension = advise(sizes), n / scenario.divergence.chi_squared, sizes.dimension
+    result, effective_n, dimension = advise(sizes), n / scenario.divergence.chi_squared, sizes.dimension
     simulated = scenario.people == "simulated"  # an experiment, which shows it
-    if simulated or not demands_of(scenario.protocol).reweighs or alike >= dimension + 1:
+    if simulated or not demands_of(scenario.protocol).reweighs or effective_n >= dimension + 1:
         return result
-    return result.model_copy(update={"warnings": (*result.warnings, _too_different(scenario, n, alike, dimension + 1))})
+    warnings = (*result.warnings, _too_different(scenario, n, effective_n, dimension + 1))
+    return result.model_copy(update={"warnings": warnings})
 
 
 def advice_of(scenario: Scenario) -> Advice | None:
@@ -278,24 +279,24 @@ def noise_alone(scenario: Scenario, n: int, agents: int) -> str | None:
         return _no_judges(sizes.agents, advice.likely, sizes.costs)
     half = forecasting.half_width(sizes.mechanism, sizes.agents, sizes.beta)
     if 2.0 * half > VAGUE:
-        what = "what a model costs" if sizes.costs else "on how many a model errs"
+        quantity = "what a model costs" if sizes.costs else "on how many a model errs"
         width = points(half, sizes.costs)
-        return f"{sizes.agents:,} agents tell {what} to within {width} only: enlarge their number"
+        return f"{sizes.agents:,} agents tell {quantity} to within {width} only: enlarge their number"
     return None
 
 
-def _of_agents(sizes: Sizes, roles: Roles, taught: float) -> str:
+def _agents_text(sizes: Sizes, roles: Roles, taught: float) -> str:
     teaching = sizes.agents - roles.judges - roles.surveyed
-    what = f"the mean error of the model's probabilities to within {points(taught)} (one standard deviation)"
+    text = f"the mean error of the model's probabilities to within {points(taught)} (one standard deviation)"
     if sizes.classes:
-        what = f"which of {sizes.classes} classes is theirs, whether the model errs and how far it is from their class"
+        text = f"which of {sizes.classes} classes is theirs, whether the model errs and how far it is from their class"
     return (
-        f"{teaching:,} of {sizes.agents:,} agents teach: they tell {what}. {roles.judges:,} judge the answer and the "
+        f"{teaching:,} of {sizes.agents:,} agents teach: they tell {text}. {roles.judges:,} judge the answer and the "
         "best that either side has alone"
     )
 
 
-def _of_survey(roles: Roles, mechanism: BitMechanism) -> Iterator[str]:
+def _survey_texts(roles: Roles, mechanism: BitMechanism) -> Iterator[str]:
     if roles.surveyed:
         width = auc_width(roles.surveyed, 1.0 / (2.0 * mechanism.truth - 1.0))
         yield (
@@ -304,7 +305,7 @@ def _of_survey(roles: Roles, mechanism: BitMechanism) -> Iterator[str]:
         )
 
 
-def _of_noise(sizes: Sizes, noise: float) -> str:
+def _noise_text(sizes: Sizes, noise: float) -> str:
     if sizes.epsilon is None:
         return f"The curator's model of {sizes.n:,} people has no noise, and no guarantee"
     text = (
@@ -325,18 +326,18 @@ def _no_bits(mechanism: Mechanism) -> str:
 
 def _few_judges(agents: int, gap: float, costs: Costs | None) -> str:
     return (
-        f"{agents:,} agents cannot tell less than {_least(gap, costs)} apart: they teach the model, and hardly show "
+        f"{agents:,} agents cannot tell less than {_gap_text(gap, costs)} apart: they teach the model, and hardly show "
         "whether it is better than what either side has alone; enlarge the number of agents or their epsilon"
     )
 
 
-def _least(gap: float, costs: Costs | None) -> str:
+def _gap_text(gap: float, costs: Costs | None) -> str:
     return f"{points(gap)} of loss" if costs is None else f"a cost of {points(gap, costs)}"
 
 
 def _no_judges(agents: int, gap: float, costs: Costs | None) -> str:
     return (
-        f"{agents:,} agent{'' if agents == 1 else 's'} cannot tell less than {_least(gap, costs)} apart, so "
+        f"{agents:,} agent{'' if agents == 1 else 's'} cannot tell less than {_gap_text(gap, costs)} apart, so "
         f"{'it judges' if agents == 1 else 'they judge'} nothing: the curator's "
         "model will be the answer, better than a constant or not; enlarge the number of agents or their epsilon"
     )
@@ -351,7 +352,7 @@ def _no_model(sizes: Sizes, noise: float) -> str:
     )
 
 
-def _too_different(scenario: Scenario, n: int, alike: float, weights: int) -> str:
+def _too_different(scenario: Scenario, n: int, size: float, weights: int) -> str:
     """Return a warning that S may be too different from T to help.
 
     The mean of w f over n people of S, with w = dT/dS and abs(f) <= 1, has variance E_S[w^2]/n at most, and E_S[w^2] is
@@ -359,7 +360,7 @@ def _too_different(scenario: Scenario, n: int, alike: float, weights: int) -> st
     """
     return (
         f"the curator's people may be too different from the population: with divergence.chi_squared = "
-        f"{scenario.divergence.chi_squared:g}, {n:,} of them count, reweighed, for about {math.floor(alike):,} of the "
+        f"{scenario.divergence.chi_squared:g}, {n:,} of them count, reweighed, for about {math.floor(size):,} of the "
         f"population's, fewer than the {weights:,} weights of a model: enlarge n, or ask people who are more like it"
     )
 
@@ -434,10 +435,10 @@ def advised(start: Start) -> Advice:
     advice = advise(replace(sizes, classes=len(start.classes), costs=start.costs, response=predicts_number))
     if start.response is None:
         return advice
-    return advice.model_copy(update={"sentences": (_of_response(advice),), "probabilities": None})
+    return advice.model_copy(update={"sentences": (_response_text(advice),), "probabilities": None})
 
 
-def _of_response(advice: Advice) -> str:
+def _response_text(advice: Advice) -> str:
     protocol = advice.protocol
     if protocol != "portfolio":
         return f"What fits: protocol {protocol}, the curator's regression as it is; agents tell its squared error"
@@ -466,7 +467,7 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
     table: dict[str, Any] = {
         "label": {key: value for key, value in start.label.wire().items() if value not in (None, [], ())},
         **({} if start.id_column is None else {"id": start.id_column}),
-        "features": [{key: value for key, value in one.wire().items() if value is not None} for one in features],
+        "features": [{key: value for key, value in item.wire().items() if value is not None} for item in features],
         **({"layout": layout} if layout else {}),
     }
     lifetime = start.lifetime

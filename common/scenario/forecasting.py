@@ -78,31 +78,31 @@ def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int =
     probably = detectable(mechanism, judges, 1.0 - finalists.PROBABLE)
     better = detectable_beside_a_constant(mechanism, roles, beta, classes)
     limit = worst_constant(classes, costs)
-    beside = f"is shown from {points(better, costs)} on, too" if better < limit else "can hardly be shown by so few"
+    verdict = f"is shown from {points(better, costs)} on, too" if better < limit else "can hardly be shown by so few"
     least, often = points(finalists.sure(mechanism, judges, beta), costs), f"in {_PERCENT * OFTEN:.0f} of 100 runs"
-    verb, where = ("errs on", "") if costs is None else ("costs", f" ({costs.text})")
+    verb, unit = ("errs on", "") if costs is None else ("costs", f" ({costs.text})")
     sure, likely, most = (points(size, costs) for size in (yes, probably, limit))
-    less = f"less{where} than the best of what either side has alone"
+    less = f"less{unit} than the best of what either side has alone"
     bound = f"and saying the better constant to everybody {verb} {most} at most"
     rest = (
         f"; of less than {least} mostly that it cannot be told. Where that best is the curator's model, or another "
-        f"constant is nearly as good as the best one, 'better than saying the same to everybody' {beside}"
+        f"constant is nearly as good as the best one, 'better than saying the same to everybody' {verdict}"
     )
     if yes < limit:
-        what = f"'yes' where the model {verb} {sure} {less}, 'probably' from {likely} on (each {often}){rest}"
+        text = f"'yes' where the model {verb} {sure} {less}, 'probably' from {likely} on (each {often}){rest}"
     elif probably < limit:
-        what = (
+        text = (
             f"at best 'probably', where the model {verb} {likely} {less} ({often}): 'yes' takes {sure}, {bound}{rest}"
         )
     else:
-        what = "perhaps that it cannot be told, even of a model without mistakes: "
-        what += f"'probably' takes {likely} {less} ({often}), {bound}"
-    return f"{_BEGINS}, if all agents answer: {what}"
+        text = "perhaps that it cannot be told, even of a model without mistakes: "
+        text += f"'probably' takes {likely} {less} ({often}), {bound}"
+    return f"{_BEGINS}, if all agents answer: {text}"
 
 
-def forecast_of(what: str, sentence: str) -> str:
+def forecast_of(subject: str, sentence: str) -> str:
     """Return a forecast that names its subject, where two are shown side by side; other sentences unchanged."""
-    return sentence.replace(_BEGINS, f"{_BEGINS} of {what}", 1)
+    return sentence.replace(_BEGINS, f"{_BEGINS} of {subject}", 1)
 
 
 def worst_constant(classes: int, costs: Costs | None) -> float:
@@ -119,13 +119,13 @@ def worst_constant(classes: int, costs: Costs | None) -> float:
 
 def of_one(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1, costs: Costs | None = None) -> str:
     """Return the forecast for one model, or the best of some rounds, each tested by so many agents at once."""
-    half, what, rest = half_width(mechanism, answers, beta / rounds), "on how many of the population the model errs", ""
+    half, text, rest = half_width(mechanism, answers, beta / rounds), "on how many of the population the model errs", ""
     if costs is None:
         rest = ", unless it errs on more than half"
     else:
-        what = f"what the model costs ({costs.text})"
+        text = f"what the model costs ({costs.text})"
     return (
-        f"{_BEGINS}, if all agents answer: {what}, to within {points(half, costs)}, with {certainty(1.0 - beta)} "
+        f"{_BEGINS}, if all agents answer: {text}, to within {points(half, costs)}, with {certainty(1.0 - beta)} "
         "confidence; nothing is asked about saying the same to everybody, so whether the model is better cannot be "
         f"told{rest}"
     )

@@ -83,9 +83,9 @@ def _place(name_or_path: str, overrides: list[str], path: Sequence[int | str], k
         return ""
     text = read(Path(name_or_path), SCENARIO).decode("utf-8")
     position = strictyaml.place(text, path) or strictyaml.place(text, ("real", *path[:1]))
-    where = f"{name_or_path}, line {position[0]}, column {position[1]}" if path and position else name_or_path
+    location = f"{name_or_path}, line {position[0]}, column {position[1]}" if path and position else name_or_path
     newer = "; a key of a newer version is unknown to this one, " + version() if kind == "extra_forbidden" else ""
-    return f" ({where}{newer})"
+    return f" ({location}{newer})"
 
 
 _LISTED = 10  # most files that are named
@@ -122,28 +122,28 @@ def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
     real = tree.pop("real", None)
     if real is not None and not isinstance(real, dict):
         raise BadScenario(f"real must be a mapping of keys, found {type(real).__name__}")
-    shelf = changes.get("data", tree.get("data"))
-    if real is not None and shelf is not None:
-        tree = _laid_over(tree, real)
+    folder = changes.get("data", tree.get("data"))
+    if real is not None and folder is not None:
+        tree = _merge(tree, real)
     for override in overrides or []:
         _override(tree, override)
-    if real is not None and isinstance(shelf, str) and (Path(shelf) / str(real.get("data", ""))).is_dir():
-        tree["data"] = str(Path(shelf) / str(real.get("data", "")))
-    return _described(tree, name_or_path)
+    if real is not None and isinstance(folder, str) and (Path(folder) / str(real.get("data", ""))).is_dir():
+        tree["data"] = str(Path(folder) / str(real.get("data", "")))
+    return _with_schemas(tree, name_or_path)
 
 
-def _laid_over(tree: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+def _merge(tree: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
     both = {key: value for key, value in tree.items() if key not in upper}
     for key, value in upper.items():
         lower = tree.get(key)
         if isinstance(value, dict) and isinstance(lower, dict) and not _KINDS_OF_PEOPLE & value.keys():
-            both[key] = _laid_over(lower, value)
+            both[key] = _merge(lower, value)
         else:
             both[key] = value
     return both
 
 
-def _described(tree: dict[str, Any], name_or_path: str) -> dict[str, Any]:
+def _with_schemas(tree: dict[str, Any], name_or_path: str) -> dict[str, Any]:
     # What tables name as their schema is a file beside the scenario, or in its data directory.
     sections = {side: tree.get(side) for side in ("source", "target", "public")}
     tables = {
@@ -165,8 +165,8 @@ def altered(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
 
 def handed_over(scenario: Scenario, reweighs: Sequence[Reweigh]) -> Scenario:
     """Return a scenario that begins with the weights after these reweighs, which follow those that it already names."""
-    before = [reweigh.wire() for reweigh in (*scenario.handed_over, *reweighs)]
-    return parse({**scenario.wire(), "handed_over": before})
+    weights = [reweigh.wire() for reweigh in (*scenario.handed_over, *reweighs)]
+    return parse({**scenario.wire(), "handed_over": weights})
 
 
 def _override(tree: dict[str, Any], override: str) -> None:

@@ -116,10 +116,10 @@ def resolve(scenario: Scenario, figures: Plan | None = None) -> ResolvedScenario
 def rows(paper: dict[str, PlannedValue], tight: dict[str, PlannedValue]) -> tuple[PlanRow, ...]:
     """Pair the numbers of both plans, one row per number, in their order."""
 
-    def shown(figure: PlannedValue | None) -> tuple[float | None, str]:
+    def cells(figure: PlannedValue | None) -> tuple[float | None, str]:
         return (None, "") if figure is None else (figure.value, f"{figure.formula} ({figure.source})")
 
-    pairs = [(name, *shown(paper.get(name)), *shown(tight.get(name))) for name in paper | tight]
+    pairs = [(name, *cells(paper.get(name)), *cells(tight.get(name))) for name in paper | tight]
     return tuple(
         PlanRow(name=name, paper=one, tight=other, paper_source=paper_source, tight_source=tight_source)
         for name, one, paper_source, other, tight_source in pairs
@@ -128,7 +128,7 @@ def rows(paper: dict[str, PlannedValue], tight: dict[str, PlannedValue]) -> tupl
 
 def _plan(scenario: Scenario, paper: bool) -> Plan:
     asked, request, demands = scenario.curator.settings, _request(scenario, paper), demands_of(scenario.protocol)
-    usual = _rounds(scenario, paper) if demands.reweighs else _once(scenario.curator.rounds)
+    usual = _rounds(scenario, paper) if demands.reweighs else _one_round(scenario.curator.rounds)
     rounds = asked.planned_rounds(request) or usual
     calls = int(rounds.value)
     kappa, eta = _weights(scenario, paper, calls)
@@ -159,7 +159,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         settings["alone"] = alone
     if demands.portfolio:
         check_portfolio(scenario, calls)
-        answers, agents, settings["gap"] = _judging(scenario)
+        answers, agents, settings["gap"] = _portfolio_sizes(scenario)
         clear = None
     else:
         answers, clear = _answers(scenario, paper, calls)
@@ -262,12 +262,12 @@ def _weights(scenario: Scenario, paper: bool, calls: int) -> tuple[PlannedValue 
     demands, curator = demands_of(scenario.protocol), scenario.curator
     if demands.portfolio:
         text = "the sample is not reweighed"
-        return follow(curator.kappa or PLAN, lambda: 1.0, text, portfolio.SOURCE), _once(curator.eta)
-    eta = _eta(scenario, paper, calls) if demands.reweighs else _once(curator.eta)
+        return follow(curator.kappa or PLAN, lambda: 1.0, text, portfolio.SOURCE), _one_round(curator.eta)
+    eta = _eta(scenario, paper, calls) if demands.reweighs else _one_round(curator.eta)
     return None if curator.kappa is None else _kappa(scenario, paper), eta
 
 
-def _once(setting: Any) -> PlannedValue:
+def _one_round(setting: Any) -> PlannedValue:
     return follow(setting, lambda: 1, "the curator learns once, nothing is reweighed", TANDEM)
 
 
@@ -385,12 +385,12 @@ def _resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
         kappa=None if curator.kappa == PLAN else curator.kappa,
         eta=1.0 if curator.eta == PLAN else curator.eta,
         rounds=releases if curator.rounds == PLAN else curator.rounds,
-        learner=None if learner is None else learner | {key: _whole(figures[key].value) for key in open_keys},
+        learner=None if learner is None else learner | {key: _plain_number(figures[key].value) for key in open_keys},
         agents=1 if scenario.alone == "curator" else int(figures["agents"].value),
     )
 
 
-def _whole(value: float) -> float:
+def _plain_number(value: float) -> float:
     return int(value) if value.is_integer() else value
 
 
@@ -417,7 +417,7 @@ def check_portfolio(scenario: Scenario, calls: int) -> None:
         )
 
 
-def _judging(scenario: Scenario) -> tuple[PlannedValue, PlannedValue, PlannedValue]:
+def _portfolio_sizes(scenario: Scenario) -> tuple[PlannedValue, PlannedValue, PlannedValue]:
     """Plan the answers of a portfolio's judges, how many agents are enrolled, and the gap that can be stated."""
     settings, agents, mechanism = scenario.portfolio or Portfolio(), scenario.agents, scenario.agents.bit_mechanism
     surveys = demands_of(scenario.protocol).counts

@@ -288,12 +288,12 @@ def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda p
         raise BadScenario(explain(error, Scenario) + place(first["loc"], first["type"])) from None
     except TandemError as error:
         raise BadScenario(error.detail + place((), "")) from None
-    own = scenario.wire()
+    parsed = scenario.wire()
     if scenario.curator.learner is not None:
-        own["curator"]["learner"] = scenario.curator.learner.model_dump(mode="json")  # as parsed, not as written
-    for path in _truth_values(tree, own):  # pydantic accepts them as 1 and 0
-        where, kinds = ".".join(map(str, path)), "a truth value (yes, no, on, off, true or false)"
-        raise BadScenario(f"{where}: Input should be a number, found {kinds}{place(path, 'bool')}")
+        parsed["curator"]["learner"] = scenario.curator.learner.model_dump(mode="json")  # as parsed, not as written
+    for path in _truth_values(tree, parsed):  # pydantic accepts them as 1 and 0
+        location, kinds = ".".join(map(str, path)), "a truth value (yes, no, on, off, true or false)"
+        raise BadScenario(f"{location}: Input should be a number, found {kinds}{place(path, 'bool')}")
     return scenario
 
 
@@ -368,8 +368,8 @@ def settled(scenario: Scenario) -> ResolvedScenario:
         return scenario
     if scenario.anything_open:
         raise BadScenario("a run needs a resolved scenario: a value is still at 'plan'")
-    curator, agents = ResolvedCurator(**_given(scenario.curator)), ResolvedAgents(**_given(scenario.agents))
-    return ResolvedScenario.model_validate(_given(scenario) | {"curator": curator, "agents": agents})
+    curator, agents = ResolvedCurator(**_fields_set(scenario.curator)), ResolvedAgents(**_fields_set(scenario.agents))
+    return ResolvedScenario.model_validate(_fields_set(scenario) | {"curator": curator, "agents": agents})
 
 
 S = TypeVar("S", ResolvedCurator, ResolvedAgents)
@@ -392,17 +392,17 @@ def filled(
     settings = None if learner is None else parse_settings(learner)
     policy = {"n": n, "kappa": kappa, "eta": eta, "rounds": rounds, "learner": settings}
     return ResolvedScenario.model_validate(
-        _given(scenario)
-        | {"curator": _taken(ResolvedCurator, scenario.curator, policy)}
-        | {"agents": _taken(ResolvedAgents, scenario.agents, {"count": agents})}
+        _fields_set(scenario)
+        | {"curator": _resolved_section(ResolvedCurator, scenario.curator, policy)}
+        | {"agents": _resolved_section(ResolvedAgents, scenario.agents, {"count": agents})}
     )
 
 
-def _taken(kind: type[S], section: CuratorSection | AgentsSection, numbers: dict[str, Any]) -> S:
+def _resolved_section(kind: type[S], section: CuratorSection | AgentsSection, numbers: dict[str, Any]) -> S:
     return kind.model_construct(section.model_fields_set | numbers.keys(), **(dict(section) | numbers))
 
 
-def _given(value: Scenario | CuratorSection | AgentsSection) -> dict[str, Any]:
+def _fields_set(value: Scenario | CuratorSection | AgentsSection) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.model_fields_set}
 
 

@@ -71,8 +71,8 @@ def project_to_simplex(people: Floats, total: float) -> Floats:
         if count - (cumulative - total) / place <= 0.0:
             break
         level = (cumulative - total) / place
-    cleaned: Floats = np.maximum(people - level, 0.0)
-    return cleaned
+    projection: Floats = np.maximum(people - level, 0.0)
+    return projection
 
 
 def denoised(shares: Floats, variance: float) -> Floats:
@@ -84,9 +84,9 @@ def denoised(shares: Floats, variance: float) -> Floats:
     """
     squares = math.fsum((shares * shares).tolist())
     part = min(1.0, len(shares) * variance / squares) if squares > 0.0 else 1.0
-    unknown = part * part * part  # a library's powers may differ between machines
-    mixed: Floats = (1.0 - unknown) * project_to_simplex(shares, 1.0) + unknown / len(shares)
-    return mixed
+    weight = part * part * part  # a library's powers may differ between machines
+    mixture: Floats = (1.0 - weight) * project_to_simplex(shares, 1.0) + weight / len(shares)
+    return mixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +133,8 @@ class Within:
 
         ``chance``: of +1, shape (rows, fine bins); ``weights``: what a miss and a false alarm count.
         """
-        wrong = np.where(self.scores[None, :] > cut, weights[1] * (1.0 - chance), weights[0] * chance)
-        return self.averages(wrong)
+        losses = np.where(self.scores[None, :] > cut, weights[1] * (1.0 - chance), weights[0] * chance)
+        return self.averages(losses)
 
     def spread(self, masses: Floats) -> Floats:
         """Return each fine bin's share of all people, shape (fine bins,), from the shares of the coarse bins."""
@@ -209,8 +209,8 @@ class Prior:
         of the scale of both together: most populations are near the sample, and some are far from it. The error of few
         answers exceeds the share of a rare label, and a Gaussian wide enough for far populations would fit that noise.
         """
-        moved, scale = self.step - flatter / QUARTER, math.hypot(self.far, far)
-        return replace(self, step=moved, steep=math.hypot(self.steep, steep), far=scale, heavy=True)
+        step, scale = self.step - flatter / QUARTER, math.hypot(self.far, far)
+        return replace(self, step=step, steep=math.hypot(self.steep, steep), far=scale, heavy=True)
 
     def logarithm(self) -> Floats:
         """Return the log density at all slopes and intercepts of the grid, up to a constant."""
@@ -260,8 +260,8 @@ class CellShares:
     @property
     def masses(self) -> Floats:
         """Each bin's share of the people, positive, sum 1, shape (bins,)."""
-        cleaned = np.maximum(self.items[:, 0] + self.items[:, 1], 2.0**-20)
-        return np.asarray(cleaned / math.fsum(cleaned.tolist()))
+        positive = np.maximum(self.items[:, 0] + self.items[:, 1], 2.0**-20)
+        return np.asarray(positive / math.fsum(positive.tolist()))
 
 
 def of_sample(shares: CellShares, prior: Prior) -> Prior:
@@ -278,10 +278,10 @@ def of_sample(shares: CellShares, prior: Prior) -> Prior:
     for curve in shares.within.curves:
         chance = shares.within.averages(curve)
         other = 1.0 - chance
-        off = shares.items[:, 1] * other - shares.items[:, 0] * chance
+        residual = shares.items[:, 1] * other - shares.items[:, 0] * chance
         sampled = masses * chance * other / shares.people
         variances = sampled + shares.noise * (chance * chance + other * other)
-        log_likelihoods.append(-0.5 * ordered_sum(off * off / np.maximum(variances, _LEAST)))
+        log_likelihoods.append(-0.5 * ordered_sum(residual * residual / np.maximum(variances, _LEAST)))
     return Belief((prior.logarithm() + np.array(log_likelihoods))[None]).moments(prior.middle)
 
 
@@ -324,29 +324,29 @@ class Belief:
         scores.
         """
         scores = within.scores
-        asked = np.zeros_like(scores)
+        predicted = np.zeros_like(scores)
         if reported.slope is not None and reported.intercept is not None:
-            asked = logistic(reported.slope * scores + reported.intercept)
+            predicted = logistic(reported.slope * scores + reported.intercept)
         signs = np.ones_like(scores) if reported.center is None else np.where(scores > reported.center, 1.0, -1.0)
-        tables = [within.averages(signs * apart_from(asked, chance)) for chance in within.curves]
-        return self._after(within, masses, tables, (reported.mean, reported.variance))
+        tables = [within.averages(signs * apart_from(predicted, chance)) for chance in within.curves]
+        return self._updated(within, masses, tables, (reported.mean, reported.variance))
 
-    def _after(self, within: Within, masses: Floats, tables: list[Floats], mean: tuple[float, float]) -> Belief:
+    def _updated(self, within: Within, masses: Floats, tables: list[Floats], mean: tuple[float, float]) -> Belief:
         """Return the posterior after a mean with its variance; ``tables``: its expectation by bin for each slope."""
         people, log_likelihoods = self._people(within, masses), []
         for bins in tables:
-            expected, uncertain = _over(people, bins)
-            off, variances = mean[0] - expected, mean[1] + uncertain
-            log_likelihoods.append(-0.5 * (off * off / variances + logs(variances)))
+            expected, variance = _population_means(people, bins)
+            residual, variances = mean[0] - expected, mean[1] + variance
+            log_likelihoods.append(-0.5 * (residual * residual / variances + logs(variances)))
         return Belief(self.logarithm + np.stack(log_likelihoods, axis=1))
 
     def _people(self, within: Within, masses: Floats) -> Floats:
         """Return the bins' shares for each tilt, shape (tilts, bins), of a sample with the shares ``masses``."""
-        apart = within.middles - math.fsum((masses * within.middles).tolist())
-        spread = math.sqrt(math.fsum((masses * apart * apart).tolist()))
+        deviation = within.middles - math.fsum((masses * within.middles).tolist())
+        spread = math.sqrt(math.fsum((masses * deviation * deviation).tolist()))
         if len(self.logarithm) == 1 or spread == 0.0:
             return np.repeat(masses[None, :], len(self.logarithm), axis=0)
-        shares = masses * exps(_TILTS[:, None] * np.clip(apart / spread, -_FARTHEST, _FARTHEST))
+        shares = masses * exps(_TILTS[:, None] * np.clip(deviation / spread, -_FARTHEST, _FARTHEST))
         return np.asarray(shares / ordered_sum(shares)[:, None])
 
     def judged(
@@ -362,14 +362,14 @@ class Belief:
         How often a threshold errs shows how steep the odds are on either side of it, which residuals without a sign by
         the score do not show. The distribution of T's scores is as uncertain as in :meth:`given`.
         """
-        return self._after(within, masses, [within.losses(chance, cut, missed) for chance in within.curves], loss)
+        return self._updated(within, masses, [within.losses(chance, cut, missed) for chance in within.curves], loss)
 
     def best(self) -> tuple[float, float]:
         """Return the most likely slope, and the most likely intercept given that slope.
 
         Slopes are those of the grid, from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
         """
-        return _highest(logs(np.maximum(self.chances, _LEAST)))
+        return _grid_maximum(logs(np.maximum(self.chances, _LEAST)))
 
     def expected(
         self, within: Within, masses: Floats, through: tuple[float, float] | None = None
@@ -400,7 +400,7 @@ class Belief:
             best = int(np.argmax(bound))
             if float(bound[best]) >= float(free.max()) - NEAR:
                 return float(slopes[best]), through[1] - float(slopes[best]) * through[0]
-        return _highest(free)
+        return _grid_maximum(free)
 
     def moments(self, middle: float = 0.0) -> Prior:
         """Return posterior means and standard deviations of ln(slope) and of the ln(odds) at a score."""
@@ -423,9 +423,9 @@ class Belief:
             if float(row.max()) < 2.0**-40:
                 continue
             for number, cut in enumerate(cuts):
-                mean, uncertain = _over(people, within.losses(chance, cut, missed))
+                mean, variance = _population_means(people, within.losses(chance, cut, missed))
                 first[number] += math.fsum(ordered_sum((row * mean).T).tolist())
-                second[number] += math.fsum(ordered_sum((row * (mean * mean + uncertain)).T).tolist())
+                second[number] += math.fsum(ordered_sum((row * (mean * mean + variance)).T).tolist())
         spreads = np.sqrt(np.maximum(second - first * first, 0.0))
         return list(zip(first.tolist(), spreads.tolist(), strict=True))
 
@@ -440,7 +440,7 @@ class Belief:
         return np.asarray(weights / math.fsum(ordered_sum(np.moveaxis(weights, 0, -1)).ravel().tolist()))
 
 
-def _over(people: Floats, bins: Floats) -> tuple[Floats, Floats]:
+def _population_means(people: Floats, bins: Floats) -> tuple[Floats, Floats]:
     """Return means over all people of the values in the bins, shape (intercepts, bins), and variances of these means.
 
     ``people`` has shape (tilts, bins); means and variances have shape (tilts, intercepts).
@@ -459,7 +459,7 @@ def _add_bins(people: Floats, bins: Floats, means: Floats, squares: Floats) -> N
                 squares[tilt, i] += people[tilt, place] * (bins[place, i] * bins[place, i])
 
 
-def _highest(heights: Floats) -> tuple[float, float]:
+def _grid_maximum(heights: Floats) -> tuple[float, float]:
     """Return slope and intercept at the grid's maximum; the intercept is the vertex of the parabola through it."""
     step, place = divmod(int(np.argmax(heights)), len(_WIDE))
     slope, best = octave_quarter(int(_STEPS[step])), float(_WIDE[place])
@@ -472,6 +472,6 @@ def _highest(heights: Floats) -> tuple[float, float]:
 
 def _moments(weights: list[float], places: Floats) -> tuple[float, float]:
     mean = math.fsum(weight * place for weight, place in zip(weights, places.tolist(), strict=True))
-    apart = (places - mean).tolist()
-    square = math.fsum(weight * far * far for weight, far in zip(weights, apart, strict=True))
+    deviations = (places - mean).tolist()
+    square = math.fsum(weight * far * far for weight, far in zip(weights, deviations, strict=True))
     return mean, math.sqrt(max(square, 0.0))

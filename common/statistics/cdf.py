@@ -60,11 +60,11 @@ def estimate_cdf(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, cu
     groups, rows = list(reports_by_length(query, answers).values()), np.arange(cuts)
     levels = (rows + 1) / (cuts + 1)
     nodes, left, share = np.zeros(cuts, dtype=np.uint64), np.zeros(cuts), np.ones(cuts)
-    window = [_shares_below(oracle, came, nodes, depth) for depth, came in enumerate(groups[:AHEAD], start=1)]
+    window = [_shares_below(oracle, reports, nodes, depth) for depth, reports in enumerate(groups[:AHEAD], start=1)]
     for depth in range(query.bits):
         if depth + AHEAD < query.bits:
             window.append(_shares_below(oracle, groups[depth + AHEAD], nodes, AHEAD + 1))
-        halves = _halves(window, [len(came) for came in groups[depth:]])
+        halves = _halves(window, [len(reports) for reports in groups[depth:]])
         lower = (share + halves[:, 0] - halves[:, 1]) / 2.0
         right = left + lower < levels
         left, share = np.where(right, left + lower, left), np.where(right, share - lower, lower)
@@ -73,10 +73,10 @@ def estimate_cdf(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, cu
     return Cdf(nodes)
 
 
-def _shares_below(oracle: FrequencyOracle, came: Reports, nodes: Words, step: int) -> Floats:
+def _shares_below(oracle: FrequencyOracle, reports: Reports, nodes: Words, step: int) -> Floats:
     different, place = np.unique(nodes, return_inverse=True)
-    supports = oracle.extended_supports(came.answers, came.domain, came.publics, different, step)
-    return oracle.shares(supports, len(came), came.domain)[place]
+    supports = oracle.extended_supports(reports.answers, reports.domain, reports.publics, different, step)
+    return oracle.shares(supports, len(reports), reports.domain)[place]
 
 
 def _halves(window: list[Floats], sizes: list[int]) -> Floats:
@@ -84,13 +84,13 @@ def _halves(window: list[Floats], sizes: list[int]) -> Floats:
 
     ``window[j]`` has the shape (k, 2^(j+1)): the estimates of the group j+1 levels below the nodes.
     """
-    combined, weight = window[-1], float(sizes[len(window) - 1])
+    estimate, weight = window[-1], float(sizes[len(window) - 1])
     for shares, size in zip(reversed(window[:-1]), reversed(sizes[: len(window) - 1]), strict=True):
         # The sum of two halves has twice the variance of each.
         weight /= 2.0
-        combined = (size * shares + weight * combined.reshape(*shares.shape, 2).sum(axis=2)) / (size + weight or 1.0)
+        estimate = (size * shares + weight * estimate.reshape(*shares.shape, 2).sum(axis=2)) / (size + weight or 1.0)
         weight += size
-    return combined
+    return estimate
 
 
 MAX_CUTS = 1 << 14
@@ -218,19 +218,19 @@ def find_quantile(
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
     bar = _Bar(evidence.gather(mechanism, *levels), beta / bits, evidence.worst_case(mechanism, *levels, beta / bits))
-    low, high, asked, thresholds = 0, 1 << bits, 0, 0
+    low, high, questions, thresholds = 0, 1 << bits, 0, 0
     patience = _PATIENCE * bar.most
     while high - low > 1:
         middle = (low + high) // 2
         query = ThresholdQuery(first=feature, bits=bits, below=middle)
-        above, below, came, waited = yield from _ask_about(query, mechanism, bar, patience)
-        asked, patience, thresholds = asked + came, patience - waited, thresholds + 1
+        above, below, new_questions, used = yield from _ask_about(query, mechanism, bar, patience)
+        questions, patience, thresholds = questions + new_questions, patience - used, thresholds + 1
         if above and below:
-            return Quantile(middle, middle, asked, thresholds)
+            return Quantile(middle, middle, questions, thresholds)
         if not above and not below:
             break
         low, high = (low, middle) if above else (middle, high)
-    return Quantile(low, high - 1, asked, thresholds)
+    return Quantile(low, high - 1, questions, thresholds)
 
 
 class _Bar(NamedTuple):
@@ -248,18 +248,18 @@ def _ask_about(
 
     Return whether F is shown to be above and below, how many agents were asked, and how many after the first verdict.
     """
-    asked, waited, total, count, needed = 0, 0, 0.0, 0, evidence.needed(bar.miss)
+    questions, used, total, count, needed = 0, 0, 0.0, 0, evidence.needed(bar.miss)
     above = below = False
     while True:
-        left = patience - waited if above or below else max(1, bar.most - count)
-        answers = yield AskAgents(query, min(-(-count // 2) or -(-bar.most // _FIRST), left))
-        asked += answers.asked
-        waited += answers.asked if above or below else 0
+        rest = patience - used if above or below else max(1, bar.most - count)
+        answers = yield AskAgents(query, min(-(-count // 2) or -(-bar.most // _FIRST), rest))
+        questions += answers.asked
+        used += answers.asked if above or below else 0
         batch, size = tally(mechanism, answers.values)
         total, count = total + batch, count + size
-        gained = [e.log_value(total, count) for e in (bar.evidences.above, bar.evidences.below)] if count else [0.0]
+        log_values = [e.log_value(total, count) for e in (bar.evidences.above, bar.evidences.below)] if count else [0.0]
         if count:
-            above, below = above or gained[0] >= needed, below or gained[1] >= needed
-        hopeless = waited >= patience or min(gained) < -needed
+            above, below = above or log_values[0] >= needed, below or log_values[1] >= needed
+        hopeless = used >= patience or min(log_values) < -needed
         if answers.asked == 0 or (above and below) or ((above or below) and hopeless):
-            return above, below, asked, waited
+            return above, below, questions, used

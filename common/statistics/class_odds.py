@@ -70,9 +70,9 @@ class ClassOdds:
         # The same points of a standard normal distribution for every class, with mean 0.
         numbers = np.empty((POINTS // 2, len(means)))
         counter.fill_normals(counter.stream(0, len(means)), np.arange(POINTS // 2), numbers)
-        around = np.concatenate([numbers, -numbers]) @ root
-        points = (means[:, None, :] + around).reshape(-1, len(means))
-        masses = np.repeat(shares / len(around), len(around))
+        offsets = np.concatenate([numbers, -numbers]) @ root
+        points = (means[:, None, :] + offsets).reshape(-1, len(means))
+        masses = np.repeat(shares / len(offsets), len(offsets))
         return cls(points, masses, 1.0, np.zeros(len(means)))
 
     @property
@@ -97,16 +97,16 @@ class ClassOdds:
         """Return the odds after agents reported more: the slope and intercepts with the highest posterior density."""
         odds = replace(self, reports=(*self.reports, *reports))
         place = np.concatenate([[math.log(odds.slope)], odds.intercepts])
-        gradient, bend = odds._around(place)
+        gradient, bend = odds._derivatives(place)
         for _ in range(_STEPS):
             step = np.clip(np.linalg.solve(bend, gradient), -_WIDEST, _WIDEST)
             while True:
-                after = place + step
-                if odds._cost(after) <= odds._cost(place) or float(np.abs(step).max()) < 1e-6:
+                candidate = place + step
+                if odds._cost(candidate) <= odds._cost(place) or float(np.abs(step).max()) < 1e-6:
                     break
                 step = 0.5 * step
-            place = after
-            gradient, bend = odds._around(place)
+            place = candidate
+            gradient, bend = odds._derivatives(place)
             if float(np.abs(step).max()) < 1e-6:
                 break
         rounded = np.rint(place * _GRID) / _GRID
@@ -115,15 +115,16 @@ class ClassOdds:
     def _cost(self, place: Floats) -> float:
         chances = softmax(self._scores(place))
         prior = -2.0 * float(log(_densities(place[0]).sum())) + float(np.square(place[1:] / FAR).sum())
-        return prior + math.fsum((one.mean - self._expected(one, chances)) ** 2 / one.variance for one in self.reports)
+        residuals = [(report.mean - self._expected(report, chances), report.variance) for report in self.reports]
+        return prior + math.fsum(residual**2 / variance for residual, variance in residuals)
 
-    def _expected(self, one: ClassReport, chances: Floats) -> float:
-        return float((self.masses * ordered_sum((chances - one.chances) * one.moved)).sum())
+    def _expected(self, report: ClassReport, chances: Floats) -> float:
+        return float((self.masses * ordered_sum((chances - report.chances) * report.moved)).sum())
 
     def _scores(self, place: Floats) -> Floats:
         return np.asarray(exp(place[:1])[0] * self.points + place[1:])
 
-    def _around(self, place: Floats) -> tuple[Floats, Floats]:
+    def _derivatives(self, place: Floats) -> tuple[Floats, Floats]:
         """Return half of minus the cost's gradient, and the Gauss-Newton approximation of half its Hessian."""
         scores = self._scores(place)
         chances, steep = softmax(scores), scores - place[1:]
@@ -132,11 +133,11 @@ class ClassOdds:
         weights = np.concatenate([[precisions.sum()], np.full(len(place) - 1, 1.0 / FAR**2)])
         gradient, bend = -weights * place, np.diag(weights)
         gradient[0] = (precisions * (_MIDDLES - place[0])).sum()
-        for one in self.reports:
-            apart = chances * (one.moved - ordered_sum(chances * one.moved)[:, None])
-            along = np.concatenate([[self.masses @ ordered_sum(apart * steep)], self.masses @ apart])
-            gradient = gradient + along * (one.mean - self._expected(one, chances)) / one.variance
-            bend = bend + np.outer(along, along) / one.variance
+        for report in self.reports:
+            deviation = chances * (report.moved - ordered_sum(chances * report.moved)[:, None])
+            direction = np.concatenate([[self.masses @ ordered_sum(deviation * steep)], self.masses @ deviation])
+            gradient = gradient + direction * (report.mean - self._expected(report, chances)) / report.variance
+            bend = bend + np.outer(direction, direction) / report.variance
         return gradient, bend
 
     def beside(self, other: ClassOdds) -> ClassOdds:

@@ -136,16 +136,16 @@ class ScoreShares:
         """
         negative, positive = self.items[:, 0], self.items[:, 1]
         below = np.tri(len(self.items), k=-1) + 0.5 * np.eye(len(self.items))
-        one, other = float(positive.sum()), float(negative.sum())
-        if not self.count or min(one, other) <= 0.0:
+        plus, minus = float(positive.sum()), float(negative.sum())
+        if not self.count or min(plus, minus) <= 0.0:
             return _estimate(0.5, np.ones(len(_TRIED), dtype=bool), 1.0 - miss)
-        lower, higher, tried = ordered_sum(below * negative), ordered_sum(below.T * positive), _TRIED[:, None]
+        lower, higher, rates = ordered_sum(below * negative), ordered_sum(below.T * positive), _TRIED[:, None]
         ordered = float(ordered_sum(positive * lower))
-        slopes = np.square(lower - tried * other) + np.square(higher - tried * one)
-        product = np.square(below.ravel() - tried).sum(axis=1)
+        slopes = np.square(lower - rates * minus) + np.square(higher - rates * plus)
+        product = np.square(below.ravel() - rates).sum(axis=1)
         unit = self.scale * self.scale / self.count
         far = NormalDist().inv_cdf(1.0 - miss / 2.0) * np.sqrt(unit * slopes.sum(axis=1) + unit * unit * product)
-        return _estimate(ordered / (one * other), np.abs(ordered - _TRIED * (one * other)) <= far, 1.0 - miss)
+        return _estimate(ordered / (plus * minus), np.abs(ordered - _TRIED * (plus * minus)) <= far, 1.0 - miss)
 
 
 def _estimate(value: float, kept: AnyArray, confidence: float) -> Estimate:

@@ -182,20 +182,20 @@ class ToBestConstant:
 
     @property
     def value(self) -> float:
-        return max(one.value for one in self.each)
+        return max(test.value for test in self.each)
 
     def low(self, miss: float) -> float:
-        return max(one.low(miss / (len(self.each) + self.chosen)) for one in self.each)
+        return max(test.low(miss / (len(self.each) + self.chosen)) for test in self.each)
 
     def high(self, miss: float) -> float:
-        return max(one.high(self._share(miss)) for one in self.each)
+        return max(test.high(self._share(miss)) for test in self.each)
 
     def _share(self, miss: float) -> float:
         return miss / 2.0 if self.chosen else miss
 
     def times_settling(self, miss: float) -> float | None:
         """Return how many times as many agents would show h to be better, if the estimate is right; None: no number."""
-        width = max(one.width(self._share(miss)) for one in self.each)
+        width = max(test.width(self._share(miss)) for test in self.each)
         most = float(1 << 20)
         return None if -self.value * math.sqrt(most) <= width else (width / self.value) ** 2
 

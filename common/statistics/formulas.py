@@ -155,8 +155,8 @@ def pair_gap(alpha: float, learner: float, reweigh_above: float, truncated: bool
     overstate the other: where its normalizer is at least (1 - c alpha) n, c = 1/8, or 3/8 with truncation, err_u(g) <=
     (err_T(g) + alpha/4)/(1 - c alpha) <= err_T(g) + alpha/4 + (5/4) c alpha/(1 - c), which is 3 alpha/7, or alpha.
     """
-    over = alpha if truncated else 3.0 * alpha / 7.0
-    return ((reweigh_above - learner) * alpha - slack(alpha, truncated) - over) / 2.0
+    excess = alpha if truncated else 3.0 * alpha / 7.0
+    return ((reweigh_above - learner) * alpha - slack(alpha, truncated) - excess) / 2.0
 
 
 def largest_loss_on_target(source: float, x: float, supremum: float = math.inf) -> float:
@@ -302,15 +302,15 @@ def steps_strong(
     F is at most lambda D^2/8 above the loss on the ball, and never below it: so the loss is at most the least one plus
     alpha, in all T calls with probability 1 - beta.
     """
-    left = alpha - convexity * diameter**2 / 8.0
-    if not left > 0.0:
+    margin = alpha - convexity * diameter**2 / 8.0
+    if not margin > 0.0:
         raise BadInput(
             f"regularization * diameter^2/8 must be below the learner's accuracy {alpha:g}, found "
             f"{convexity * diameter**2 / 8.0:g}: lower regularization or diameter"
         )
 
     def enough(count: int) -> bool:
-        return strong_excess(count, beta / (3.0 * rounds), clip, noise, diameter, dimension, convexity) <= left
+        return strong_excess(count, beta / (3.0 * rounds), clip, noise, diameter, dimension, convexity) <= margin
 
     return least(enough, 2, share=1e-12)
 

@@ -69,34 +69,34 @@ def binomial_intervals(counts: Indices, trials: int, miss: float) -> tuple[Float
     return np.maximum(low - _ROUNDING, 0.0), np.minimum(high + _ROUNDING, 1.0)
 
 
-def signed_shares(asked: Questions, mechanism: BitMechanism) -> Floats:
+def signed_shares(questions: Questions, mechanism: BitMechanism) -> Floats:
     """Estimate, for every item, the share of agents that hold it with sign +, less that with sign -; shape (2^bits,).
 
     Unbiased; the variance is at most 1/(n (2p-1)^2) over the public rows and the randomized responses, since each of n
     answers adds +-1/(n (2p-1)). ``asked`` are questions about the same items, 2^24 of them at most; at least one.
     """
-    bits = asked[0][0].code_bits
+    bits = questions[0][0].code_bits
     if 1 << bits > MAX_LISTED:
         raise BadInput(f"at most {MAX_LISTED} items are estimated at once, found 2^{bits}")
     sums = np.zeros(1 << bits, dtype=np.int64)
-    for query, answers in asked:
+    for query, answers in questions:
         rows = query.rows(answers.slots)
         sums += np.bincount(rows, minlength=1 << bits) - 2 * np.bincount(rows[answers.values == 1], minlength=1 << bits)
     walsh_hadamard(sums)
-    count = sum(len(answers.values) for _, answers in asked)
+    count = sum(len(answers.values) for _, answers in questions)
     return np.asarray(sums / (max(1, count) * (2.0 * mechanism.truth - 1.0)), dtype=np.float64)
 
 
-def likeliest_parity(asked: Questions) -> int:
+def likeliest_parity(questions: Questions) -> int:
     """Return the row r for which the agents of that row reported <r, v> + s = 0 most clearly: s is the parity r of v.
 
     Agents of another row report 0 and 1 equally often. With fewer than a few agents a row, 2^bits in all, this is a
     guess: no local protocol without exponentially many agents does better (Kasiviswanathan et al. 2011, Theorem 5.6).
     """
-    rows = np.concatenate([query.rows(answers.slots) for query, answers in asked])
+    rows = np.concatenate([query.rows(answers.slots) for query, answers in questions])
     if not len(rows):
         return 0
-    ones = np.concatenate([answers.values for _, answers in asked])
+    ones = np.concatenate([answers.values for _, answers in questions])
     rows, place = np.unique(rows, return_inverse=True)
     counts = np.bincount(place)
     clear = (counts - 2.0 * np.bincount(place, weights=ones)) / np.sqrt(counts)

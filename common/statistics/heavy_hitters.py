@@ -57,12 +57,12 @@ def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: floa
         raise BadInput(f"at least 1 prefix must be kept, found {kept}")
     lengths = tuple(sorted(set(query.lengths)))
     _check_candidates(lengths, kept)
-    came = reports_by_length(query, answers)
-    prefixes, before = np.zeros(1, dtype=np.uint64), 0
+    batches = reports_by_length(query, answers)
+    prefixes, previous = np.zeros(1, dtype=np.uint64), 0
     for length in lengths[:-1]:
-        prefixes = _most_supported(came[length], oracle, prefixes, length - before, kept)
-        before = length
-    last, step = came[lengths[-1]], lengths[-1] - before
+        prefixes = _most_supported(batches[length], oracle, prefixes, length - previous, kept)
+        previous = length
+    last, step = batches[lengths[-1]], lengths[-1] - previous
     bar = _listing_count(oracle, query.domain, len(last), beta / (len(prefixes) << step))
     listed = [
         (items[above], supports[above])
@@ -73,29 +73,29 @@ def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: floa
     return np.asarray(items[np.lexsort((items, -supports))])
 
 
-def _most_supported(came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int, kept: int) -> Words:
+def _most_supported(reports: Reports, oracle: FrequencyOracle, prefixes: Words, step: int, kept: int) -> Words:
     """Return the most supported continuations, at most ``kept``; ties go to the smaller items."""
     items, supports = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
-    for more, theirs in _continuations(came, oracle, prefixes, step):
+    for more_items, more_supports in _continuations(reports, oracle, prefixes, step):
         bar = supports[-1] if len(supports) == kept else 0
-        above = np.flatnonzero(theirs >= bar)
+        above = np.flatnonzero(more_supports >= bar)
         if len(above) > 4 * kept:
-            bar = np.partition(theirs, len(theirs) - kept)[len(theirs) - kept]
-            above = np.flatnonzero(theirs >= bar)
-        items, supports = np.concatenate([items, more[above]]), np.concatenate([supports, theirs[above]])
+            bar = np.partition(more_supports, len(more_supports) - kept)[len(more_supports) - kept]
+            above = np.flatnonzero(more_supports >= bar)
+        items, supports = np.concatenate([items, more_items[above]]), np.concatenate([supports, more_supports[above]])
         order = np.lexsort((items, -supports))[:kept]
         items, supports = items[order], supports[order]
     return items
 
 
 def _continuations(
-    came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int
+    reports: Reports, oracle: FrequencyOracle, prefixes: Words, step: int
 ) -> Iterator[tuple[Words, Indices]]:
     width = max(1, _BLOCK >> step)
     ends = np.arange(1 << step, dtype=np.uint64)
     for begin in range(0, len(prefixes), width):
         batch = prefixes[begin : begin + width]
-        supports = oracle.extended_supports(came.answers, came.domain, came.publics, batch, step)
+        supports = oracle.extended_supports(reports.answers, reports.domain, reports.publics, batch, step)
         yield ((batch[:, None] << np.uint64(step)) + ends).reshape(-1), supports.reshape(-1)
 
 
@@ -109,12 +109,12 @@ def _listing_count(oracle: FrequencyOracle, domain: int, count: int, miss: float
 
 
 def _check_candidates(lengths: tuple[int, ...], kept: int) -> None:
-    before, survivors = 0, 1
+    previous, survivors = 0, 1
     for length in lengths:
-        count = survivors << (length - before)
-        if count > (MAX_CANDIDATES if before else MAX_LISTED):
+        count = survivors << (length - previous)
+        if count > (MAX_CANDIDATES if previous else MAX_LISTED):
             raise BadInput(
                 f"there would be {count} candidates of {length} bits: ask for prefixes of more lengths, nearer to each "
                 "other, or keep fewer"
             )
-        survivors, before = min(count, kept), length
+        survivors, previous = min(count, kept), length

@@ -49,16 +49,16 @@ class Line:
         of z, which need not be 0 on T: :data:`SHIFTED`.
         """
         rest = self.flat * self.steep - self.both * self.both
-        along = (0.0, INSIDE) if weighed else (1.0, 0.0)
+        direction = (0.0, INSIDE) if weighed else (1.0, 0.0)
         if not weighed:
             variance += SHIFTED**2 * self.flat / rest
-        flat = self.flat + along[0] * along[0] / variance
-        both = self.both + along[0] * along[1] / variance
-        steep = self.steep + along[1] * along[1] / variance
-        moved = (along[0] * mean / variance, along[1] * mean / variance)
+        flat = self.flat + direction[0] * direction[0] / variance
+        both = self.both + direction[0] * direction[1] / variance
+        steep = self.steep + direction[1] * direction[1] / variance
+        shift = (direction[0] * mean / variance, direction[1] * mean / variance)
         rest = flat * steep - both * both
-        height = self.height + (steep * moved[0] - both * moved[1]) / rest
-        slope = self.slope + (flat * moved[1] - both * moved[0]) / rest
+        height = self.height + (steep * shift[0] - both * shift[1]) / rest
+        slope = self.slope + (flat * shift[1] - both * shift[0]) / rest
         return Line(self.center, self.spread, height, slope, flat, both, steep)
 
     @property

@@ -63,9 +63,9 @@ def robust_estimate(
         return interval
     if not isinstance(mechanism, BitMechanism):
         return interval.model_copy(update={"low": 0.0, "high": 1.0})
-    asked = count + missing
-    low = estimate(mechanism, max(0.0, total - lies), asked, confidence, among, once=once).low
-    high = estimate(mechanism, min(float(asked), total + lies + missing), asked, confidence, among, once=once).high
+    n = count + missing
+    low = estimate(mechanism, max(0.0, total - lies), n, confidence, among, once=once).low
+    high = estimate(mechanism, min(float(n), total + lies + missing), n, confidence, among, once=once).high
     return interval.model_copy(update={"low": low, "high": high})
 
 

@@ -73,18 +73,18 @@ def blocks(chances: Floats, bottom: float, beta: float) -> tuple[int, int]:
     - b^R)/R is left for each block's rank.
     """
     least = max(1, math.floor(math.log(beta) / math.log(bottom)) + 1)
-    tried = [(count, rows_of(chances, bottom, beta, count)) for count in range(least, least + 3)]
-    return min(tried, key=lambda found: found[0] * found[1])
+    candidates = [(count, rows_of(chances, bottom, beta, count)) for count in range(least, least + 3)]
+    return min(candidates, key=lambda pair: pair[0] * pair[1])
 
 
 def rows_of(chances: Floats, bottom: float, beta: float, count: int) -> int:
     """Return the rows of each of ``count`` blocks."""
-    left = beta - bottom**count
-    if not left > 0.0:
+    failure = beta - bottom**count
+    if not failure > 0.0:
         raise BadInput(
             f"{count} blocks all say bottom with probability {bottom**count:.3g}, above beta = {beta:g}: more blocks"
         )
-    return spanning_rows(chances, left / count)
+    return spanning_rows(chances, failure / count)
 
 
 @njit

@@ -31,7 +31,7 @@ class Relabelled(Hypothesis):
     examples: ClassVar = ({"column": 4, "hypothesis": _PLANE},)
 
     @model_validator(mode="after")
-    def _blind(self) -> Self:
+    def _target_is_unseen(self) -> Self:
         if self.hypothesis.min_features > self.column:
             raise ValueError(
                 f"the label is feature {self.column}: a hypothesis about it must look at features before it only, this "
@@ -71,7 +71,7 @@ class Task(Value):
     label: int | None = Field(default=None, ge=1, lt=1 << 16)
 
     @model_validator(mode="after")
-    def _blind(self) -> Self:
+    def _target_is_unseen(self) -> Self:
         if self.label is not None and self.label < self.features:
             raise ValueError(f"label = {self.label} is among the first {self.features} features: a model would see it")
         return self
@@ -119,7 +119,7 @@ class Argmax(Hypothesis):
     examples: ClassVar = ({"first": 3, "hypotheses": [{"kind": "linear", "weights": [0.0], "threshold": 0.0}, _PLANE]},)
 
     @model_validator(mode="after")
-    def _blind(self) -> Self:
+    def _target_is_unseen(self) -> Self:
         needed = max(hypothesis.min_features for hypothesis in self.hypotheses)
         if needed > self.first:
             raise ValueError(
@@ -144,9 +144,9 @@ class Argmax(Hypothesis):
         return f"which one of these is true ({names.conditions(classes)})"
 
     @classmethod
-    def constant(cls, first: int, count: int, chosen: int) -> Self:
+    def constant(cls, first: int, count: int, index: int) -> Self:
         """Return the hypothesis that predicts class ``chosen`` of ``count`` for every record."""
-        scores = (Linear(weights=(0.0,), threshold=-1.0 if c == chosen else 0.0) for c in range(count))
+        scores = (Linear(weights=(0.0,), threshold=-1.0 if c == index else 0.0) for c in range(count))
         return cls(first=first, hypotheses=tuple(scores))
 
     @property

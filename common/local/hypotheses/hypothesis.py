@@ -183,9 +183,9 @@ class Linear(Hypothesis):
         return gaps
 
     def mistakes(self, records: Records) -> Bits:
-        wrong = np.empty(len(records), dtype=np.uint8)
-        _mistakes(records.features, records.labels, self.vector, np.float32(self.threshold), wrong)
-        return wrong
+        mistakes = np.empty(len(records), dtype=np.uint8)
+        _mistakes(records.features, records.labels, self.vector, np.float32(self.threshold), mistakes)
+        return mistakes
 
 
 @njit
@@ -215,9 +215,9 @@ def _margins(features: AnyArray, weights: Singles, threshold: Any, margins: Sing
 
 
 @njit
-def _mistakes(features: AnyArray, labels: Labels, weights: Singles, threshold: Any, wrong: Bits) -> None:
+def _mistakes(features: AnyArray, labels: Labels, weights: Singles, threshold: Any, mistakes: Bits) -> None:
     for i in range(len(features)):
-        wrong[i] = (row_product(features, i, weights) - threshold > 0.0) != (labels[i] > 0)
+        mistakes[i] = (row_product(features, i, weights) - threshold > 0.0) != (labels[i] > 0)
 
 
 @njit
@@ -288,7 +288,7 @@ class Regressor(Hypothesis):
     )
 
     @model_validator(mode="after")
-    def _blind(self) -> Self:
+    def _target_is_unseen(self) -> Self:
         if self.response < len(self.weights):
             raise ValueError(
                 f"response = {self.response} is among the {len(self.weights)} features that the weights look at"

@@ -69,8 +69,8 @@ class GraphBuilder:
             self._constants[key] = self.numpy.from_array(array, f"c{len(self._constants)}")
         return str(self._constants[key].name)
 
-    def columns(self, matrix: str, chosen: Any) -> str:
-        return self("Gather", matrix, np.asarray(chosen, dtype=np.int64), axis=1)
+    def columns(self, matrix: str, indices: Any) -> str:
+        return self("Gather", matrix, np.asarray(indices, dtype=np.int64), axis=1)
 
     def model(self, name: str, inputs: list[Any], outputs: list[Any], opset: int = OPSETS[0], **more: Any) -> Any:
         """Return the model; each input and output is (name, element type, shape)."""
@@ -146,9 +146,9 @@ class _GraphReader(GraphBuilder):
         self._define(graph.input[0].name, "x", RowMatrix("float", dimension))
         self._work = self._numbers = dimension
         for tensor in graph.initializer:
-            array, own = self._array(tensor), f"c{len(self._constants)}"
-            self._define(tensor.name, own, array)
-            self._constants[own] = self.numpy.from_array(array, own)
+            array, new_name = self._array(tensor), f"c{len(self._constants)}"
+            self._define(tensor.name, new_name, array)
+            self._constants[new_name] = self.numpy.from_array(array, new_name)
         for number, node in enumerate(graph.node):
             try:
                 self._node(node)
@@ -158,10 +158,10 @@ class _GraphReader(GraphBuilder):
                 raise ValueError(f"node {number}: evaluating a row takes more than {MAX_WORK} multiply-adds")
         output = graph.output[0]
         width = self._matrix(output, INT64, "output")
-        own, value = self._values.get(output.name, ("", None))
+        new_name, value = self._values.get(output.name, ("", None))
         if width != 1 or not isinstance(value, RowMatrix) or (value.dtype, value.width) != ("int64", 1):
             raise ValueError("the output must be computed by a node: one int64 label a row, shape (rows, 1)")
-        return Graph(dimension, self._work, self._numbers, self._clean(dimension, own))
+        return Graph(dimension, self._work, self._numbers, self._clean(dimension, new_name))
 
     @staticmethod
     def _check_counts(graph: Any) -> None:
@@ -177,22 +177,22 @@ class _GraphReader(GraphBuilder):
         if len(graph.sparse_initializer):
             raise ValueError("a model may have no sparse constants")
 
-    def _define(self, name: str, own: str, value: Operand) -> None:
+    def _define(self, name: str, new_name: str, value: Operand) -> None:
         if not 1 <= len(name) <= GREATEST_NAME:
             raise ValueError(f"a name has 1 to {GREATEST_NAME} characters, found {len(name)}")
         if name in self._values:
             raise ValueError(f"{name[:40]!r} is defined twice")
-        self._values[name] = own, value
+        self._values[name] = new_name, value
 
-    def _matrix(self, value: Any, element: int, what: str) -> int:
+    def _matrix(self, value: Any, element: int, role: str) -> int:
         """Return the number of columns of a declared matrix, whose number of rows must be open."""
         tensor = value.type.tensor_type
         dims = tensor.shape.dim
         if not value.type.HasField("tensor_type") or tensor.elem_type != element or len(dims) != 2:
             kind = "float" if element == FLOAT else "int64"
-            raise ValueError(f"the {what} must be a {kind} matrix with one row a person")
+            raise ValueError(f"the {role} must be a {kind} matrix with one row a person")
         if dims[0].HasField("dim_value") or not 1 <= dims[1].dim_value <= MAX_WIDTH:
-            raise ValueError(f"the {what} must have any number of rows and 1 to {MAX_WIDTH} columns")
+            raise ValueError(f"the {role} must have any number of rows and 1 to {MAX_WIDTH} columns")
         return int(dims[1].dim_value)
 
     def _array(self, tensor: Any) -> AnyArray:
@@ -228,7 +228,7 @@ class _GraphReader(GraphBuilder):
         if missing is not None:
             raise ValueError(f"{name} takes {missing[:40]!r}, which no earlier node computes")
         attributes = self._attributes(node, operator.attributes)
-        own, values = zip(*(self._values[item] for item in node.input), strict=True)
+        input_names, values = zip(*(self._values[item] for item in node.input), strict=True)
         try:
             results, work = operator.rule(Node(values, attributes))
         except ValueError as error:
@@ -241,7 +241,7 @@ class _GraphReader(GraphBuilder):
         names = [f"v{len(self.nodes)}_{position}" for position in range(len(results))]
         for output, new, result in zip(node.output, names, results, strict=True):
             self._define(output, new, result)
-        inputs = list(own)
+        inputs = list(input_names)
         if name == "TopK":
             inputs[0] = self._comparable(inputs[0], Node(values, {}).rows(0, "float", "double"))
         self.nodes.append(self.helper.make_node(name, inputs, names, domain=domain, **attributes))
@@ -250,7 +250,7 @@ class _GraphReader(GraphBuilder):
         """Replace NaN by infinity, since sorting is defined only for numbers that can all be compared."""
         self._numbers += 2 * value.width
         infinity = np.array(np.inf, dtype={"float": np.float32, "double": np.float64}[value.dtype])
-        constant, test, result = (f"{what}{len(self.nodes)}" for what in ("infinity", "nan", "comparable"))
+        constant, test, result = (f"{prefix}{len(self.nodes)}" for prefix in ("infinity", "nan", "comparable"))
         self._constants[constant] = self.numpy.from_array(infinity, constant)
         self.nodes.append(self.helper.make_node("IsNaN", [name], [test]))
         self.nodes.append(self.helper.make_node("Where", [test, constant, name], [result]))
@@ -412,8 +412,8 @@ class Onnx(Hypothesis):
         try:
             self._session.run(["label"], {"x": np.zeros((self._rows, self.min_features), np.float32)}, options)
         except Exception as error:  # noqa: BLE001 - ONNX Runtime has no class of its own for what was stopped
-            stopped = f"a block of rows takes more than {MAX_SECONDS:g} seconds: send a smaller graph"
-            raise ValueError(stopped if options.terminate else f"the graph cannot be evaluated: {error}") from None
+            message = f"a block of rows takes more than {MAX_SECONDS:g} seconds: send a smaller graph"
+            raise ValueError(message if options.terminate else f"the graph cannot be evaluated: {error}") from None
         finally:
             timer.cancel()
         return self

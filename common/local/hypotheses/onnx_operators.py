@@ -116,7 +116,7 @@ def _common_width(*operands: Operand) -> int:
     return max(widths)
 
 
-def _each(cost: int, dtypes: tuple[str, ...], node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+def _elementwise(cost: int, dtypes: tuple[str, ...], node: Node) -> tuple[tuple[RowMatrix, ...], int]:
     matrix = node.rows(0, *dtypes)
     return (RowMatrix(matrix.dtype, matrix.width),), cost * matrix.width
 
@@ -129,10 +129,10 @@ def _pairs(cost: int, result: str | None, dtypes: tuple[str, ...], node: Node) -
 
 
 def _where(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-    chosen = node.rows(0, "bool")
+    condition = node.rows(0, "bool")
     values = node.inputs[1:]
     dtype = _together(RowMatrix(dtype_of(values[0]), 1), *values)[0]
-    width = _common_width(chosen, *values)
+    width = _common_width(condition, *values)
     return (RowMatrix(dtype, width),), width
 
 
@@ -277,9 +277,9 @@ def _admit(names: str, inputs: range, rule: Rule, **attributes: str) -> dict[tup
 
 
 OPERATORS: dict[tuple[str, str], Operator] = {
-    **_admit("Abs Neg Relu Floor", _ONE, partial(_each, 1, _FLOATING)),
-    **_admit("Exp Log Sqrt Reciprocal Sigmoid Tanh", _ONE, partial(_each, _HARD, _FLOATING)),
-    **_admit("Not", _ONE, partial(_each, 1, _BOOL)),
+    **_admit("Abs Neg Relu Floor", _ONE, partial(_elementwise, 1, _FLOATING)),
+    **_admit("Exp Log Sqrt Reciprocal Sigmoid Tanh", _ONE, partial(_elementwise, _HARD, _FLOATING)),
+    **_admit("Not", _ONE, partial(_elementwise, 1, _BOOL)),
     **_admit("Add Sub Mul Div Max Min", _TWO, partial(_pairs, 1, None, _FLOATING)),
     **_admit("Pow", _TWO, partial(_pairs, _HARD, None, _FLOATING)),
     **_admit("Greater GreaterOrEqual Less LessOrEqual Equal", _TWO, partial(_pairs, 1, "bool", _FLOATING)),

@@ -25,7 +25,7 @@ FeatureSet = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_WEIGHTS)], ...], 
 """Feature numbers, strictly increasing, each below 65536, so that each set has one encoding."""
 
 
-class _OfInputs(Hypothesis):
+class _HypothesisOnInputs(Hypothesis):
     """A hypothesis whose number of needed features follows from :attr:`inputs`."""
 
     @property
@@ -56,7 +56,7 @@ MAX_LITERALS = 64
 
 
 @HYPOTHESES.register("conjunction")
-class Conjunction(_OfInputs):
+class Conjunction(_HypothesisOnInputs):
     """h(x) = +1 if every one of the given features (1 to 64) is above 1/2 (for 0/1 features: is 1), else -1."""
 
     kind: Literal["conjunction"] = "conjunction"
@@ -75,7 +75,7 @@ class Conjunction(_OfInputs):
 
 
 @HYPOTHESES.register("stump")
-class Stump(_OfInputs):
+class Stump(_HypothesisOnInputs):
     """h(x) = ``sign`` if x_j > ``threshold`` else ``-sign``, j = ``feature``, compared in double precision."""
 
     kind: Literal["stump"] = "stump"
@@ -96,7 +96,7 @@ MAX_FEATURES = 4096
 
 
 @HYPOTHESES.register("parity")
-class Parity(_OfInputs):
+class Parity(_HypothesisOnInputs):
     """h(x) = +1 if an odd number of the given features (0 to 4096) is above 1/2 (for 0/1 ones: is 1), else -1."""
 
     kind: Literal["parity"] = "parity"
@@ -132,7 +132,7 @@ def _fold(features: Bits, mask: Bits, odd: AnyArray) -> None:
 
 
 @HYPOTHESES.register("flipped-parity")
-class FlippedParity(_OfInputs):
+class FlippedParity(_HypothesisOnInputs):
     """A parity that is flipped where the number that some features are the bits of is ``threshold`` or more.
 
     Attributes:
@@ -167,7 +167,7 @@ _Forest = tuple[Indices, Indices, Indices, Floats, Indices, Indices]
 
 
 @HYPOTHESES.register("trees")
-class Trees(_OfInputs):
+class Trees(_HypothesisOnInputs):
     """h(x) = +1 if base + (sum over trees of the value of x's leaf) > 0 else -1.
 
     Node i of the flat arrays sends x to ``left[i]`` if x_j <= ``threshold[i]``, j = ``feature[i]``, else to

@@ -150,9 +150,9 @@ def respond(symbols: Words, count: int, truth: float, source: RandomSource) -> A
     """
     truthful = source.bernoullis(truth, len(symbols)).view(np.bool_)
     replacements = source.integers(count - 1, len(symbols))
-    own = symbols.astype(np.int64)
-    replacements += replacements >= own
-    return np.where(truthful, own, replacements).astype(answer_type("bit" if count == 2 else count))
+    values = symbols.astype(np.int64)
+    replacements += replacements >= values
+    return np.where(truthful, values, replacements).astype(answer_type("bit" if count == 2 else count))
 
 
 _32 = np.uint64(32)
@@ -290,9 +290,9 @@ class HadamardResponse(FrequencyOracle, PureMechanism):
         proportional to prefixes times (answers + length 2^length).
         """
         sums = np.zeros((len(prefixes), 1 << length), dtype=np.int64)
-        for one, prefix in zip(sums, prefixes, strict=True):
-            _fold(answers, publics, prefix, np.uint64(length), one)
-            walsh_hadamard(one)
+        for row, prefix in zip(sums, prefixes, strict=True):
+            _fold(answers, publics, prefix, np.uint64(length), row)
+            walsh_hadamard(row)
         return np.asarray((len(answers) + sums) // 2, dtype=np.int64)
 
 
@@ -325,8 +325,8 @@ def _count_entries(answers: AnyArray, rows: Words, candidates: Words, counts: In
 def _fold(answers: AnyArray, rows: Words, prefix: np.uint64, length: np.uint64, sums: Indices) -> None:
     low = (_ONE << length) - _ONE
     for i in range(len(answers)):
-        wrong = parity(prefix & (rows[i] >> length)) ^ np.uint64(answers[i])
-        sums[rows[i] & low] += 1 - 2 * np.int64(wrong)
+        flip = parity(prefix & (rows[i] >> length)) ^ np.uint64(answers[i])
+        sums[rows[i] & low] += 1 - 2 * np.int64(flip)
 
 
 @njit
@@ -336,6 +336,6 @@ def walsh_hadamard(values: Indices) -> None:
     while half < len(values):
         for begin in range(0, len(values), 2 * half):
             for k in range(begin, begin + half):
-                one, other = values[k], values[k + half]
-                values[k], values[k + half] = one + other, one - other
+                first, second = values[k], values[k + half]
+                values[k], values[k + half] = first + second, first - second
         half *= 2

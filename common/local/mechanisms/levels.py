@@ -39,22 +39,22 @@ class WarnerLevels(Mechanism):
     def _ascending(self) -> Self:
         if not self.epsilons[0] >= MIN_EPSILON or not self.epsilons[-1] <= MAX_EPSILON:
             raise ValueError(f"epsilons lie between {MIN_EPSILON:g} and {MAX_EPSILON:g}")
-        if any(one >= other for one, other in zip(self.epsilons, self.epsilons[1:], strict=False)):
+        if any(low >= high for low, high in zip(self.epsilons, self.epsilons[1:], strict=False)):
             raise ValueError("epsilons are given in ascending order, each once")
         if self.level is not None and self.level >= len(self.epsilons):
             raise ValueError(f"there are {len(self.epsilons)} levels, 0 is the first")
         return self
 
     @property
-    def _own(self) -> int:
+    def _level_index(self) -> int:
         return len(self.epsilons) - 1 if self.level is None else self.level
 
     @property
     def guarantee(self) -> tuple[float, float]:
-        return self.epsilons[self._own], 0.0
+        return self.epsilons[self._level_index], 0.0
 
-    def affordable(self, left: tuple[float, float]) -> Self:
-        paid = sum(epsilon <= left[0] for epsilon in self.epsilons[: self._own + 1])
+    def affordable(self, budget: tuple[float, float]) -> Self:
+        paid = sum(epsilon <= budget[0] for epsilon in self.epsilons[: self._level_index + 1])
         return self.model_copy(update={"level": max(0, paid - 1)})
 
     def answer_kind(self, domain: int | None) -> AnswerKind:
@@ -63,12 +63,12 @@ class WarnerLevels(Mechanism):
 
     def leaves(self, domain: int | None) -> str:
         self.answer_kind(domain)
-        own = Warner(epsilon=self.epsilons[self._own])
-        return f"One level of privacy, epsilon {own.epsilon:g}, as your budget allows, and one bit. {own.leaves(None)}"
+        rr = Warner(epsilon=self.epsilons[self._level_index])
+        return f"One level of privacy, epsilon {rr.epsilon:g}, as your budget allows, and one bit. {rr.leaves(None)}"
 
     def randomize(self, values: Floats | Bits, source: RandomSource) -> AnyArray:
-        bits = Warner(epsilon=self.epsilons[self._own]).randomize(values, source)
-        return np.asarray(2 * self._own + bits, dtype=np.uint8)
+        bits = Warner(epsilon=self.epsilons[self._level_index]).randomize(values, source)
+        return np.asarray(2 * self._level_index + bits, dtype=np.uint8)
 
     def unbias(self, answers: AnyArray) -> Floats:
         bits, slopes = self._read(answers)

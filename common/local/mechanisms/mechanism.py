@@ -40,7 +40,7 @@ class LocalRandomizer(RegisteredValue):
     def answer_kind(self, domain: int | None) -> AnswerKind:
         """Return the kind of an answer, for items of a domain or (None) a value in [0, 1], or raise PolicyRefused."""
 
-    def affordable(self, left: tuple[float, float]) -> Self:
+    def affordable(self, budget: tuple[float, float]) -> Self:
         """Return the variant for an agent with the (epsilon, delta) ``left``; it may still cost more than that."""
         return self
 
@@ -163,8 +163,8 @@ class BitMechanism(Mechanism):
             np.multiply(block, width, out=block)
             np.rint(block, out=block)
             np.add(block, low, out=block)
-            drawn = (source.words(len(block)) >> np.uint64(11)).astype(np.float64)
-            np.less(drawn, block, out=answers[start : start + _BLOCK])
+            uniforms = (source.words(len(block)) >> np.uint64(11)).astype(np.float64)
+            np.less(uniforms, block, out=answers[start : start + _BLOCK])
         return answers.view(np.uint8)
 
     def unbias(self, answers: AnyArray) -> Floats:
@@ -354,10 +354,10 @@ _AT_ONCE = 1 << 12  # coins flipped at a time, for several digits together if on
 
 def _coins(parts: Words, count: int, source: RandomSource) -> AnyArray:
     """Flip ``count`` coins for each of k probabilities, given as words of shape (k, words); return shape (k, count)."""
-    drawn = source.words(parts.size * count).reshape(*parts.shape, count)
-    below = drawn[:, -1] < parts[:, -1, None]
+    words = source.words(parts.size * count).reshape(*parts.shape, count)
+    below = words[:, -1] < parts[:, -1, None]
     for place in reversed(range(parts.shape[1] - 1)):
-        word, part = drawn[:, place], parts[:, place, None]
+        word, part = words[:, place], parts[:, place, None]
         below = (word < part) | ((word == part) & below)
     return np.asarray(below)
 

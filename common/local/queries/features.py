@@ -40,8 +40,8 @@ class CoordinateQuery(Query):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        about = " or ".join(names.true(feature) for feature in (self.first + slot % self.count, *self.more))
-        return f"whether {about}: the value is 1 if so, else 0"
+        condition = " or ".join(names.true(feature) for feature in (self.first + slot % self.count, *self.more))
+        return f"whether {condition}: the value is 1 if so, else 0"
 
     @property
     def min_features(self) -> int:
@@ -110,9 +110,9 @@ class MomentQuery(Query):
         d = self.dimension
         moment = self.parts(slots)
         labels = records.labels.astype(np.float64)
-        own = records.features[np.arange(len(records)), moment % d].astype(np.float64)
+        feature = records.features[np.arange(len(records)), moment % d].astype(np.float64)
         sign = np.where(moment < d, 1.0, labels)
-        values = (np.clip(sign * own / self.bound, -1.0, 1.0) + 1.0) / 2.0
+        values = (np.clip(sign * feature / self.bound, -1.0, 1.0) + 1.0) / 2.0
         values = np.where(moment == 2 * d, (labels + 1.0) / 2.0, values)
         squared = np.flatnonzero(moment == 2 * d + 1)
         lengths = ordered_sum(np.square(records.features[squared, :d], dtype=np.float64))
@@ -142,10 +142,10 @@ class GradientQuery(Query):
     def asks(self, names: Names, slot: int) -> str:
         d = self.hypothesis.min_features
         place = slot % (d + 1)
-        what = "its threshold" if place == d else f"its weight of {names.among([place])}"
+        parameter = "its threshold" if place == d else f"its weight of {names.among([place])}"
         return (
-            f"how {self.hypothesis.rule(names)} should change {what} to fit you better: a number from 0 to 1, computed "
-            f"from all of these"
+            f"how {self.hypothesis.rule(names)} should change {parameter} to fit you better: a number from 0 to 1, "
+            f"computed from all of these"
         )
 
     @property
@@ -160,8 +160,8 @@ class GradientQuery(Query):
         slope = -labels * logistic(-labels * self.hypothesis.margins(records.features))
         d = self.hypothesis.min_features
         coordinate = self.parts(slots)
-        own = records.features[np.arange(len(records)), np.minimum(coordinate, d - 1)].astype(np.float64)
-        gradient = slope * np.where(coordinate == d, -1.0, own)
+        feature = records.features[np.arange(len(records)), np.minimum(coordinate, d - 1)].astype(np.float64)
+        gradient = slope * np.where(coordinate == d, -1.0, feature)
         return np.asarray((np.clip(gradient / self.bound, -1.0, 1.0) + 1.0) / 2.0, dtype=np.float64)
 
 
@@ -237,9 +237,9 @@ class ListedQuery(FrequencyQuery, BitsQuery):
 
     def evaluate(self, records: Records, slots: Indices) -> Words:
         items, order = self._sorted
-        own = pack(records.features)
-        places = np.minimum(np.searchsorted(items, own), len(items) - 1)
-        indices = np.where(items[places] == own, order[places], len(items))
+        packed = pack(records.features)
+        places = np.minimum(np.searchsorted(items, packed), len(items) - 1)
+        indices = np.where(items[places] == packed, order[places], len(items))
         return indices.astype(np.uint64)
 
 
@@ -324,25 +324,25 @@ class CodeQuery(CodedQuery):
 
     def asks(self, names: Names, slot: int) -> str:
         row = int(self.rows(np.array([slot], dtype=np.int64))[0])
-        chosen = [self.first + i for i in range(self.bits) if row >> (self.bits - 1 - i) & 1]
-        chosen += [self.sign] if isinstance(self.sign, int) else []
+        features = [self.first + i for i in range(self.bits) if row >> (self.bits - 1 - i) & 1]
+        features += [self.sign] if isinstance(self.sign, int) else []
         label = [names.labelled(1)] if self.sign == "label" else []
-        asked = "nothing about you, the value is 0 for everybody"
-        if chosen or label:
-            conditions = names.conditions(chosen, *label)
-            asked = f"whether an odd number of these are true of you: {conditions}. The value is 1 if so, else 0"
-        return asked if self.present is None else f"{asked}, but 1/2 unless {names.true(self.present)}"
+        sentence = "nothing about you, the value is 0 for everybody"
+        if features or label:
+            conditions = names.conditions(features, *label)
+            sentence = f"whether an odd number of these are true of you: {conditions}. The value is 1 if so, else 0"
+        return sentence if self.present is None else f"{sentence}, but 1/2 unless {names.true(self.present)}"
 
     @property
     def min_features(self) -> int:
-        return max([self.first + self.bits, *(column + 1 for column in self._further)])
+        return max([self.first + self.bits, *(column + 1 for column in self._extra_columns)])
 
     @property
     def columns(self) -> Indices:
-        return np.array([*range(self.first, self.first + self.bits), *self._further], dtype=np.int64)
+        return np.array([*range(self.first, self.first + self.bits), *self._extra_columns], dtype=np.int64)
 
     @property
-    def _further(self) -> list[int]:
+    def _extra_columns(self) -> list[int]:
         sign = [self.sign] if isinstance(self.sign, int) else []
         return sign + ([] if self.present is None else [self.present])
 

@@ -30,8 +30,8 @@ class Query(RegisteredValue):
 
     def asks(self, names: Names, slot: int) -> str:
         """Return the question to the person at a slot, in plain words, as a clause."""
-        what = "a number from 0 to 1" if self.domain is None else f"one of {self.domain:,} values"
-        return f"{what}, computed from {'your record' if self.columns is None else names.among(self.columns.tolist())}"
+        kind = "a number from 0 to 1" if self.domain is None else f"one of {self.domain:,} values"
+        return f"{kind}, computed from {'your record' if self.columns is None else names.among(self.columns.tolist())}"
 
     @property
     @abstractmethod

@@ -62,10 +62,10 @@ class ResidualQuery(HypothesisQuery):
 
     def asks(self, names: Names, slot: int) -> str:
         quantity = "its score" if self.direction is None else "a weighted sum of what your record has"
-        turned = "" if self.center is None else f", with the opposite sign unless {quantity} is above {self.center:g}"
+        sign = "" if self.center is None else f", with the opposite sign unless {quantity} is above {self.center:g}"
         return (
             f"by how much {self.hypothesis.rule(names)} errs about you: the difference between "
-            f"{self.hypothesis.target(names)} and the probability that it gives{turned}, {_SCALED}"
+            f"{self.hypothesis.target(names)} and the probability that it gives{sign}, {_SCALED}"
         )
 
     @property
@@ -75,13 +75,13 @@ class ResidualQuery(HypothesisQuery):
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         with np.errstate(all="ignore"):
             scores = np.nan_to_num(self.hypothesis.scores(records.features), nan=0.0, posinf=GREATEST, neginf=-GREATEST)
-        apart = apart_from(logistic(self.slope * scores + self.intercept), self.hypothesis.labels(records) > 0)
+        residuals = apart_from(logistic(self.slope * scores + self.intercept), self.hypothesis.labels(records) > 0)
         if self.direction is not None:
-            turned = Linear(weights=self.direction, threshold=0.0).scores(records.features)
-            scores = np.nan_to_num(turned, nan=0.0, posinf=GREATEST, neginf=-GREATEST)
+            projection = Linear(weights=self.direction, threshold=0.0).scores(records.features)
+            scores = np.nan_to_num(projection, nan=0.0, posinf=GREATEST, neginf=-GREATEST)
         if self.center is not None:
-            apart *= np.where(scores > self.center, 1.0, -1.0)
-        return np.asarray(0.5 * (1.0 + apart))
+            residuals *= np.where(scores > self.center, 1.0, -1.0)
+        return np.asarray(0.5 * (1.0 + residuals))
 
 
 def apart_from(chances: Floats, truth: AnyArray) -> Floats:
@@ -113,19 +113,19 @@ class ResponseResidualQuery(HypothesisQuery):
     )
 
     def asks(self, names: Names, slot: int) -> str:
-        weighed = "" if self.spread is None else ", times how far its prediction is from the middle"
+        factor = "" if self.spread is None else ", times how far its prediction is from the middle"
         most = "" if self.reach == 1.0 else f", of which {self.reach:g} and more count alike"
         return (
             f"how far {self.hypothesis.target(names)} is for you above or below the prediction of "
-            f"{self.hypothesis.rule(names)}{most}{weighed}: a number from 0 to 1"
+            f"{self.hypothesis.rule(names)}{most}{factor}: a number from 0 to 1"
         )
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         values = self.hypothesis.values(records.features)
-        apart = np.clip((self.hypothesis.responses(records) - values) / self.reach, -1.0, 1.0)
+        residuals = np.clip((self.hypothesis.responses(records) - values) / self.reach, -1.0, 1.0)
         if self.spread is not None:
-            apart *= np.clip((values - self.center) / self.spread, -1.0, 1.0)
-        return np.asarray(0.5 * (1.0 + apart))
+            residuals *= np.clip((values - self.center) / self.spread, -1.0, 1.0)
+        return np.asarray(0.5 * (1.0 + residuals))
 
 
 _SOFTMAX: dict[str, Any] = {
@@ -159,8 +159,8 @@ class ClassResidualQuery(HypothesisQuery):
             raise ValueError(
                 f"a residual of classes is about a hypothesis of kind argmax, found {self.hypothesis.kind}"
             )
-        beyond = [number for number in self.chosen if number >= len(self.hypothesis.hypotheses)]
-        if beyond or not len(set(self.chosen)) == len(self.chosen) < len(self.hypothesis.hypotheses):
+        invalid = [number for number in self.chosen if number >= len(self.hypothesis.hypotheses)]
+        if invalid or not len(set(self.chosen)) == len(self.chosen) < len(self.hypothesis.hypotheses):
             raise ValueError(
                 f"chosen must name some of {len(self.hypothesis.hypotheses)} classes, not all, each once, from 0 on"
             )
@@ -179,19 +179,20 @@ class ClassResidualQuery(HypothesisQuery):
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         model = self.hypothesis
         assert isinstance(model, Argmax)  # noqa: S101 - validated
-        own = column_classes(records.features, model.first, len(model.hypotheses))
-        _, apart = instruments(model.scores_by_class(records.features), self.chosen)
-        return np.asarray(np.where(own < 0, 0.5, 0.5 * (1.0 + apart[np.arange(len(own)), np.maximum(own, 0)])))
+        labels = column_classes(records.features, model.first, len(model.hypotheses))
+        _, residuals = instruments(model.scores_by_class(records.features), self.chosen)
+        residuals = residuals[np.arange(len(labels)), np.maximum(labels, 0)]
+        return np.asarray(np.where(labels < 0, 0.5, 0.5 * (1.0 + residuals)))
 
 
 def instruments(scores: Floats, chosen: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Return p and v/max |v| as in :class:`ClassResidualQuery`, both of shape (n, C), for scores of that shape."""
     chances = softmax(scores)
     if chosen:
-        moved = np.zeros_like(scores)
-        moved[:, list(chosen)] = 1.0
+        instrument = np.zeros_like(scores)
+        instrument[:, list(chosen)] = 1.0
     else:
-        moved = np.maximum(scores - scores.max(axis=1, keepdims=True), -GREATEST)
-    apart = moved - ordered_sum(chances * moved)[:, None]
-    most = np.abs(apart).max(axis=1, keepdims=True)
-    return chances, np.asarray(apart / np.where(most > 0.0, most, 1.0))
+        instrument = np.maximum(scores - scores.max(axis=1, keepdims=True), -GREATEST)
+    centered = instrument - ordered_sum(chances * instrument)[:, None]
+    most = np.abs(centered).max(axis=1, keepdims=True)
+    return chances, np.asarray(centered / np.where(most > 0.0, most, 1.0))

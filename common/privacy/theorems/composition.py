@@ -38,8 +38,8 @@ def subsampled(draws: int, tv_bound: float, epsilon: float, delta: float) -> tup
         growth = math.expm1(epsilon)
     except OverflowError:
         return math.inf, 1.0 if delta else 0.0
-    one = up(math.log1p(up(tv_bound * growth, 16.0)), 16.0)
-    star = min(up(draws * one), up(draws * epsilon))
+    per_draw = up(math.log1p(up(tv_bound * growth, 16.0)), 16.0)
+    star = min(up(draws * per_draw), up(draws * epsilon))
     if delta == 0.0:
         return star, 0.0
     try:
@@ -70,14 +70,14 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
     pure = 0.0
     if len(gaps):
         pure = math.exp(min(0.0, float(logsumexp(log_weights[: len(gaps)] + np.log(-np.expm1(-gaps)))) + slack))
-    failure = _some_failure(releases, delta)
+    failure = _any_failure(releases, delta)
     return min(1.0, up(pure + (1.0 - pure) * failure, 16.0)) if failure else pure
 
 
 @lru_cache(maxsize=256)
 def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: float) -> float:
     """Return the smallest epsilon of k adaptive (epsilon, delta)-DP releases at a delta, rounded up, or infinity."""
-    if releases > MAX_RELEASES or _some_failure(releases, delta) > total_delta or not math.isfinite(epsilon):
+    if releases > MAX_RELEASES or _any_failure(releases, delta) > total_delta or not math.isfinite(epsilon):
         return math.inf
     leaky, private = 0.0, epsilon if releases == 1 else up(releases * epsilon)
     if composed_delta(releases, epsilon, delta, leaky) <= total_delta:
@@ -85,7 +85,7 @@ def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: f
     return between(private, leaky, lambda total: composed_delta(releases, epsilon, delta, total) <= total_delta, 1e-12)
 
 
-def _some_failure(releases: int, delta: float) -> float:
+def _any_failure(releases: int, delta: float) -> float:
     if delta in (0.0, 1.0) or releases == 1:
         return delta
     return min(1.0, up(-math.expm1(releases * math.log1p(-delta)), 16.0))

@@ -113,14 +113,14 @@ def cover(ratio: float, excess: float) -> tuple[Gram, ...]:
     most = (1.0 + excess) * math.expm1(square)
     longest = 1.0 + LONG / square
     waiting, grams = [(0.0, math.pi, -0.5 * math.pi, 0.5 * math.pi)], []
-    tried = 0
+    count = 0
     while waiting:
         psi, psi_end, phi, phi_end = waiting.pop()
         if min(abs(phi), abs(phi_end)) * (phi * phi_end > 0.0) > 0.5 * (math.pi - psi):
             continue  # outside the region
-        tried += 1
-        above, first, second = _above(psi, psi_end, phi, phi_end, square)
-        if (chi_squared(above, square) <= most and max(above[:2]) <= longest) or tried > MAX_CELLS:
+        count += 1
+        above, first, second = _upper_gram(psi, psi_end, phi, phi_end, square)
+        if (chi_squared(above, square) <= most and max(above[:2]) <= longest) or count > MAX_CELLS:
             grams.append(above)
         elif first >= second:
             middle = 0.5 * (psi + psi_end)
@@ -131,7 +131,7 @@ def cover(ratio: float, excess: float) -> tuple[Gram, ...]:
     grams.sort(key=lambda gram: -gram[0] - gram[1])
     covering: list[Gram] = []
     for gram in grams:
-        if not any(_below(gram, other) for other in covering):
+        if not any(_is_below(gram, other) for other in covering):
             covering.append(gram)
     return tuple(covering)
 
@@ -140,12 +140,12 @@ def _vectors(psi: float, phi: float) -> tuple[Floats, Floats, tuple[Floats, Floa
     """Return b and c, and their derivatives along psi and along phi."""
     half = 0.5 * psi
     b_, c_ = 0.5 * np.array([math.sin(half), math.cos(half)]), 0.5 * np.array([math.sin(half), -math.cos(half)])
-    a_, turned = -0.5 * np.array([math.cos(phi), math.sin(phi)]), 0.5 * np.array([-math.sin(phi), math.cos(phi)])
-    moved = (0.25 * np.array([math.cos(half), -math.sin(half)]), 0.25 * np.array([math.cos(half), math.sin(half)]))
-    return b_ - a_, c_ - a_, moved, (turned, turned)
+    a_, d_phi = -0.5 * np.array([math.cos(phi), math.sin(phi)]), 0.5 * np.array([-math.sin(phi), math.cos(phi)])
+    d_psi = (0.25 * np.array([math.cos(half), -math.sin(half)]), 0.25 * np.array([math.cos(half), math.sin(half)]))
+    return b_ - a_, c_ - a_, d_psi, (d_phi, d_phi)
 
 
-def _above(psi: float, psi_end: float, phi: float, phi_end: float, square: float) -> tuple[Gram, float, float]:
+def _upper_gram(psi: float, psi_end: float, phi: float, phi_end: float, square: float) -> tuple[Gram, float, float]:
     """Return a matrix above those of a cell, and the cost of its first and of its second side."""
     h1, h2 = 0.5 * (psi_end - psi), 0.5 * (phi_end - phi)
     b, c, along_psi, along_phi = _vectors(0.5 * (psi + psi_end), 0.5 * (phi + phi_end))
@@ -160,7 +160,7 @@ def _above(psi: float, psi_end: float, phi: float, phi_end: float, square: float
     ]
     rest = [_remainder(h1, 0.0), _remainder(0.0, h2)]
     total = np.array([[x, product], [product, y]]) + parts[0] + parts[1] + _remainder(h1, h2)
-    first, second = (float(np.trace(metric @ (part + left))) for part, left in zip(parts, rest, strict=True))
+    first, second = (float(np.trace(metric @ (part + remainder))) for part, remainder in zip(parts, rest, strict=True))
     return ((float(total[0, 0]) + ROUNDED, float(total[1, 1]) + ROUNDED, float(total[0, 1])), first, second)
 
 
@@ -179,7 +179,7 @@ def _remainder(h1: float, h2: float) -> Floats:
     return along * np.array([[1.0, 1.0], [1.0, 1.0]]) + across * np.array([[1.0, -1.0], [-1.0, 1.0]])
 
 
-def _below(gram: Gram, other: Gram) -> bool:
+def _is_below(gram: Gram, other: Gram) -> bool:
     x, y, product = (o - g for g, o in zip(gram, other, strict=True))
     return x >= 0.0 and y >= 0.0 and x * y >= product * product
 
@@ -211,11 +211,11 @@ def _one_way(s: float, square: float, other: float, product: float) -> Profile:
 
     def height(level: float) -> float:
         excess = math.expm1(level)
-        kept = gain - (1.0 - s) * excess / s
-        live = kept > 0.0
-        if not live.any():
+        ratios = gain - (1.0 - s) * excess / s
+        positive = ratios > 0.0
+        if not positive.any():
             return outside
-        k, f, weight = kept[live], (1.0 + excess) * loss[live], weights[live]
+        k, f, weight = ratios[positive], (1.0 + excess) * loss[positive], weights[positive]
         d = np.log(k / f) / c2 + c2 / 2.0
         value = k * ndtr(d) - f * ndtr(d - c2)
         return float(weight @ np.maximum(value, 0.0)) * (1.0 + 1e-12) + ERROR + outside
@@ -258,8 +258,8 @@ class GameValue:
             return float(self.heights[-1])
         low, high = float(self.losses[place - 1]), float(self.losses[place])
         share = math.expm1(epsilon - low) / math.expm1(high - low)
-        before, after = float(self.heights[place - 1]), float(self.heights[place])
-        return min(1.0, (before + share * (after - before)) * (1.0 + 1e-12))
+        start, end = float(self.heights[place - 1]), float(self.heights[place])
+        return min(1.0, (start + share * (end - start)) * (1.0 + 1e-12))
 
 
 def knots(reach: int) -> list[int]:
@@ -273,17 +273,17 @@ def knots(reach: int) -> list[int]:
 def move(profiles: tuple[Profile, Profile], places: Sequence[int], width: float) -> Move | None:
     """Return the pair on a grid with bounds on H(P || Q) and H(Q || P), linear between ``places``; None if none."""
     losses, steps = (width * np.asarray(indices, dtype=np.float64) for indices in (places, np.diff(places)))
-    there, back = (profile.at(losses) for profile in profiles)
-    there[0] = back[0] = max(there[0], back[0])
-    rising, _, failure, short = masses(losses, there, steps)
-    _, falling, _, short_back = masses(losses, back, steps)
+    forward, backward = (profile.at(losses) for profile in profiles)
+    forward[0] = backward[0] = max(forward[0], backward[0])
+    rising, _, failure, short = masses(losses, forward, steps)
+    _, falling, _, short_back = masses(losses, backward, steps)
     law = np.zeros(2 * places[-1] + 1)
     law[places[-1] + np.asarray(places[1:])] = rising
     law[places[-1] - np.asarray(places[1:])] = falling
-    stays = 1.0 - float(law.sum()) - failure
-    if stays < 0.0:
+    zero_mass = 1.0 - float(law.sum()) - failure
+    if zero_mass < 0.0:
         return None
-    law[places[-1]] = stays
+    law[places[-1]] = zero_mass
     return Move(law, failure, max(short, short_back) + 8.0 * UNIT)
 
 
@@ -294,70 +294,70 @@ class Game:
     """
 
     def __init__(self, moves: Sequence[Move], leaders: Sequence[Move], width: float, span: tuple[float, float]) -> None:
-        every = [*moves, *leaders]
+        pairs = [*moves, *leaders]
         self._reach = len(moves[0].law) // 2
         self._width, self._zero = width, -math.floor(span[0] / width)
         self._count = math.ceil(span[1] / width) + self._zero + 1
         self._losses = width * np.arange(-self._zero, self._count - self._zero, dtype=np.float64)
-        self._laws = np.array([each.law for each in every])
+        self._laws = np.array([pair.law for pair in pairs])
         self._moves = len(moves)
-        self._lost = max(each.failure for each in every) + max(each.shortfall for each in every)
+        self._lost = max(pair.failure for pair in pairs) + max(pair.shortfall for pair in pairs)
         self._points = next_fast_len(self._count + 4 * self._reach, real=True)
         self._spectra = _spectra(self._laws, self._points)
-        self._stopped = _stopped(self._losses)
+        self._terminal = _terminal(self._losses)
         self._first, self._first_error = self._gains()
 
     def value(self, steps: int, epsilon: float, delta: float) -> GameValue:
         """Return bounds for ``steps`` steps: valid everywhere, and tight near epsilon if V is about delta there."""
         theta, growths = self._tilt(steps, epsilon)
-        reached, lost, log_weight, done = self._stopped.copy(), 0.0, -math.inf, 0
+        values, lost, log_weight, done = self._terminal.copy(), 0.0, -math.inf, 0
         allowed, work = SLACK * delta / steps, min(ROUNDS, WORK // (self._points * len(self._laws)))
         most, top = float(growths[: self._moves].max()), float(self._losses[-1])
         while done < steps:
             lost += _exp(log_weight - theta * top)
-            excesses, constant, greatest = self._looked(reached, theta, allowed)
-            blown = _exp((steps - done - 1) * most - theta * epsilon)
-            good = np.flatnonzero(excesses[:-1] * blown <= allowed)
-            leader = int(good[0]) if len(good) else len(excesses) - 1
-            if work > 0 and not (len(good) and leader <= len(excesses) // 3):  # a leader is still too costly
-                reached, work, done = greatest, work - 1, done + 1
+            excesses, constant, greatest = self._evaluate(values, theta, allowed)
+            factor = _exp((steps - done - 1) * most - theta * epsilon)
+            eligible = np.flatnonzero(excesses[:-1] * factor <= allowed)
+            leader = int(eligible[0]) if len(eligible) else len(excesses) - 1
+            if work > 0 and not (len(eligible) and leader <= len(excesses) // 3):  # a leader is still too costly
+                values, work, done = greatest, work - 1, done + 1
                 lost, log_weight = lost + constant + self._lost, log_weight + most
                 continue
             jump = min(steps - done, max(4, done // 6))
             growth = max(most, float(growths[self._moves + leader]))
             log_weight += jump * growth
-            if len(good):
+            if len(eligible):
                 added = math.log(max(jump * float(excesses[leader]), 1e-300)) + (jump - 1) * growth
                 log_weight = float(np.logaddexp(log_weight, added)) + 1e-12
                 lost += jump * (constant + allowed)
-            reached, error = self._jump(reached, self._laws[self._moves + leader], jump)
+            values, error = self._jump(values, self._laws[self._moves + leader], jump)
             lost, done = lost + jump * self._lost + error, done + jump
         errors = (lost + np.exp(np.clip(log_weight - theta * self._losses, -745.0, 300.0))) * (1.0 + 1e-9)
-        return GameValue(self._losses, np.minimum(1.0, reached + errors))
+        return GameValue(self._losses, np.minimum(1.0, values + errors))
 
-    def _looked(self, reached: Floats, theta: float, allowed: float) -> tuple[Floats, float, Floats]:
+    def _evaluate(self, values: Floats, theta: float, allowed: float) -> tuple[Floats, float, Floats]:
         """Return each leader's C, if c is the error plus ``allowed``; the error of a round of T; and T f on the grid.
 
         C is computed over the grid and one reach beyond: farther out f - (1-a)_+ is constant for every move.
         """
-        padded = self._padded(reached - self._stopped, 2 * self._reach, self._points)
+        padded = self._padded(values - self._terminal, 2 * self._reach, self._points)
         spectrum, inner = rfft(padded), slice(self._reach, 3 * self._reach + self._count)
         wide = self._count + 2 * self._reach
         greatest = np.zeros(wide)
         losses = self._losses[0] + self._width * np.arange(-self._reach, self._count + self._reach)
-        weighed = np.exp(theta * losses)
+        weights = np.exp(theta * losses)
         excesses = []
         for place, (spectra, first) in enumerate(zip(self._spectra, self._first, strict=True)):
-            gained = irfft(spectrum * spectra, self._points)[inner]
-            gained[self._zero : self._zero + 2 * self._reach + 1] += first
+            image = irfft(spectrum * spectra, self._points)[inner]
+            image[self._zero : self._zero + 2 * self._reach + 1] += first
             if place < self._moves:
-                np.maximum(greatest, gained, out=greatest)
+                np.maximum(greatest, image, out=greatest)
             else:
-                excesses.append(float((np.maximum(greatest - gained - allowed, 0.0) * weighed).max()))
+                excesses.append(float((np.maximum(greatest - image - allowed, 0.0) * weights).max()))
         error = 2.0 * (self._rounding(padded) + self._first_error)
-        return np.array(excesses), error, greatest[self._reach : -self._reach] + self._stopped
+        return np.array(excesses), error, greatest[self._reach : -self._reach] + self._terminal
 
-    def _jump(self, reached: Floats, law: Floats, steps: int) -> tuple[Floats, float]:
+    def _jump(self, values: Floats, law: Floats, steps: int) -> tuple[Floats, float]:
         """Return E^m f for one leader, and its error from wrapped tails and rounding."""
         shifts = self._shifts()
         mean, square = float(law @ shifts), float(law @ shifts**2)
@@ -370,17 +370,17 @@ class Game:
                 for tilt in np.geomspace(0.25, 500.0 / shifts[-1], 60).tolist()
             ]
             tails += math.exp(min(0.0, *exponents))
-        padded = self._padded(reached, side, points)
+        padded = self._padded(values, side, points)
         below = self._losses[0] + self._width * np.arange(-side, 0, dtype=np.float64)
-        padded[:side] = np.minimum(1.0, reached[0] - self._stopped[0] + _stopped(below))
+        padded[:side] = np.minimum(1.0, values[0] - self._terminal[0] + _terminal(below))
         spectrum, base = rfft(padded), _spectra(law[None, :], points)[0]
         size, depth = np.maximum(np.abs(base), 1e-300), 8.0 * math.log2(points) * UNIT
         logs = np.log(np.where(np.abs(base) > 1e-300, base, 1e-300))
-        wrong = np.exp(np.minimum(0.0, steps * np.log(size + 2.0 * depth))) - np.exp(steps * np.log(size))
-        wrong = np.maximum(wrong, 0.0) + np.exp(steps * np.log(size)) * (steps * np.abs(logs) + 4.0) * 8.0 * UNIT
-        moved = irfft(spectrum * np.exp(steps * logs), points)[side : side + self._count]
-        error = 2.0 * float(np.abs(spectrum) @ wrong) / points
-        return np.maximum(moved, self._stopped), (tails + error + self._rounding(padded)) * (1.0 + 1e-6)
+        errors = np.exp(np.minimum(0.0, steps * np.log(size + 2.0 * depth))) - np.exp(steps * np.log(size))
+        errors = np.maximum(errors, 0.0) + np.exp(steps * np.log(size)) * (steps * np.abs(logs) + 4.0) * 8.0 * UNIT
+        image = irfft(spectrum * np.exp(steps * logs), points)[side : side + self._count]
+        error = 2.0 * float(np.abs(spectrum) @ errors) / points
+        return np.maximum(image, self._terminal), (tails + error + self._rounding(padded)) * (1.0 + 1e-6)
 
     def _padded(self, values: Floats, side: int, points: int) -> Floats:
         padded = np.full(points, values[-1])
@@ -422,7 +422,7 @@ def _exp(exponent: float) -> float:
     return math.exp(min(300.0, exponent))
 
 
-def _stopped(losses: Floats) -> Floats:
+def _terminal(losses: Floats) -> Floats:
     return np.asarray(np.maximum(-np.expm1(np.minimum(losses, 0.0)), 0.0))
 
 

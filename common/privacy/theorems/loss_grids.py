@@ -147,20 +147,20 @@ class ComposedLosses:
     def _tails(self) -> tuple[Floats, Floats, float]:
         """Return the mass from each loss on, that mass times e^{this loss - loss}, and their relative error."""
         exponents = self.log_scale - self.tilt * self.losses
-        weighed = self.masses * np.exp(np.clip(exponents, -745.0, 700.0))
+        tilted = self.masses * np.exp(np.clip(exponents, -745.0, 700.0))
         step = float(self.losses[1] - self.losses[0])
-        heights = np.cumsum(weighed[::-1])[::-1]
+        heights = np.cumsum(tilted[::-1])[::-1]
         # B_i = w_i + e^{-step} B_{i+1}: within the rows of a square, then down the rows. All terms are positive, and so
         # an area errs by a few units for each of the 2 sqrt(n) steps, and 745 for the exponents above e^-745.
-        side = math.isqrt(len(weighed)) + 1
+        side = math.isqrt(len(tilted)) + 1
         square = np.zeros((side, side))
-        square.flat[: len(weighed)] = weighed
+        square.flat[: len(tilted)] = tilted
         for place in range(side - 1, 0, -1):
             square[:, place - 1] += math.exp(-step) * square[:, place]
         faded = np.exp(-step * np.arange(side, 0, -1, dtype=np.float64))
         for place in range(side - 1, 0, -1):
             square[place - 1] += faded * square[place, 0]
-        areas = square.ravel()[: len(weighed)]
+        areas = square.ravel()[: len(tilted)]
         size = abs(self.log_scale) + self.tilt * float(np.max(np.abs(self.losses)))
         return heights, areas, (8.0 * size + 4.0 * len(self.losses) + 64.0) * UNIT
 
@@ -179,24 +179,24 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
 
     Returns None if the transform would have more than :data:`MAX_POINTS` points, or errors as large as its values.
     """
-    suited = _suited(grids, width, delta)
-    if suited is None:
+    tilted_sum = _best_tilt(grids, width, delta)
+    if tilted_sum is None:
         return None
-    points = length(grids, width, suited.deviation)
+    points = length(grids, width, tilted_sum.deviation)
     while True:
         if points is None:
             return None
-        first = round(suited.mean / width) - points // 2
+        first = round(tilted_sum.mean / width) - points // 2
         top = (first + points - 1) * width
 
         def tail(place: int, top: float = top) -> float:
-            return suited.cumulant(place) - TILTS[place] * top
+            return tilted_sum.cumulant(place) - TILTS[place] * top
 
         log_tail = tail(_valley(tail))
         if log_tail <= math.log(delta) - 12.0 and first * width <= 0.0:
             break
         points = _fast(1.3 * points)
-    masses = _transform([(s.tilted(suited.tilt), count) for s, count in suited.sums], points)
+    masses = _transform([(s.tilted(tilted_sum.tilt), count) for s, count in tilted_sum.sums], points)
     if masses is None:
         return None
     failure = min(1.0, sum(count * grid.failure for grid, count in grids) * (1.0 + 1e-12))
@@ -204,7 +204,7 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
     beyond = math.exp(log_tail) * (1.0 + 1e-9) + failure + short
     indices = first + np.arange(points)
     losses: Floats = width * indices.astype(np.float64)
-    return ComposedLosses(losses, masses[indices % points], suited.log_scale, suited.tilt, beyond)
+    return ComposedLosses(losses, masses[indices % points], tilted_sum.log_scale, tilted_sum.tilt, beyond)
 
 
 def length(grids: Sequence[tuple[LossGrid, int]], width: float, spread: float) -> int | None:
@@ -218,7 +218,7 @@ def _fast(points: float) -> int | None:
 
 
 @dataclass(frozen=True)
-class _Suited:
+class _TiltedSum:
     """Grids with the best tilt for a delta: K, theta, K(theta), mean and standard deviation of the tilted sum."""
 
     sums: list[tuple[_Cumulants, int]]
@@ -229,7 +229,7 @@ class _Suited:
     deviation: float
 
 
-def _suited(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> _Suited | None:
+def _best_tilt(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> _TiltedSum | None:
     sums = [(_Cumulants(grid, width), count) for grid, count in grids]
 
     @cache
@@ -242,9 +242,9 @@ def _suited(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
         return None
     tilt = TILTS[place]
     moments = [(count, s.moments(tilt)) for s, count in sums]
-    mean = sum(count * one for count, (one, _) in moments)
-    spread = math.sqrt(sum(count * one for count, (_, one) in moments))
-    return _Suited(sums, cumulant, tilt, cumulant(place), mean, spread)
+    mean = sum(count * moment for count, (moment, _) in moments)
+    spread = math.sqrt(sum(count * moment for count, (_, moment) in moments))
+    return _TiltedSum(sums, cumulant, tilt, cumulant(place), mean, spread)
 
 
 def _valley(height: Callable[[int], float]) -> int:
@@ -271,9 +271,9 @@ class _Cumulants:
         if exponents[-1] > 600.0:
             return math.inf
         up, down = self._grid.rising * np.expm1(exponents), self._grid.falling * -np.expm1(-exponents)
-        gained, lost = float(up.sum()), float(down.sum())
-        rounding = (64.0 + 8.0 * float(exponents[-1])) * UNIT * (gained + lost)
-        return math.log1p(gained - lost - self._grid.failure + rounding + 2.0 * UNIT) + 2.0 * UNIT
+        increase, decrease = float(up.sum()), float(down.sum())
+        rounding = (64.0 + 8.0 * float(exponents[-1])) * UNIT * (increase + decrease)
+        return math.log1p(increase - decrease - self._grid.failure + rounding + 2.0 * UNIT) + 2.0 * UNIT
 
     def tilted(self, tilt: float) -> tuple[Floats, Floats]:
         """Return the tilted masses at w, 2 w, ... and at -w, -2 w, ...; the rest is at 0."""
@@ -294,11 +294,11 @@ def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int)
     log_sum = np.zeros(points // 2 + 1, dtype=np.complex128)
     log_most, growth = np.zeros(len(log_sum)), np.zeros(len(log_sum))
     for (up, down), count in tilted:
-        moved = np.zeros(points)
-        moved[1 : len(up) + 1] += up
-        moved[-len(down) :] += down[::-1]
-        total = float(moved.sum())
-        deviation = rfft(moved) - total
+        law = np.zeros(points)
+        law[1 : len(up) + 1] += up
+        law[-len(down) :] += down[::-1]
+        total = float(law.sum())
+        deviation = rfft(law) - total
         error = 2.0 * depth * total + 32.0 * UNIT
         logs = np.log1p(deviation)
         size = np.maximum(np.abs(1.0 + deviation), 1e-300)
@@ -308,8 +308,8 @@ def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int)
     if log_most.max() > 1.0:
         return None
     most = np.exp(log_most)
-    wrong = most * (-np.expm1(-growth) + 8.0 * UNIT * (np.abs(log_sum) + 1.0) * len(tilted))
-    each = 2.0 * float(np.sum(wrong + depth * most)) / points
+    errors = most * (-np.expm1(-growth) + 8.0 * UNIT * (np.abs(log_sum) + 1.0) * len(tilted))
+    each = 2.0 * float(np.sum(errors + depth * most)) / points
     return np.asarray(np.maximum(irfft(np.exp(log_sum), points), 0.0) + each)
 
 
@@ -327,10 +327,10 @@ def compose_profiles(parts: Parts, delta: float) -> ComposedLosses | None:
     """Compose profiles on a grid of a suitable width, tuned to a delta in (0, 1); None if it would be too long."""
     cut = CUT * delta / sum(count for _, count in parts)
     coarsest = width = max(reach(profile, cut) for profile, _ in parts) / FIRST_CELLS
-    grids, spread = _tried(parts, width, cut, delta)
+    grids, spread = _grids_of_width(parts, width, cut, delta)
     added, points = 1.0, 0
     while added > FINENESS or points < FEW_POINTS:
-        finer, less = _tried(parts, 0.5 * width, cut, delta)
+        finer, less = _grids_of_width(parts, 0.5 * width, cut, delta)
         longer = None if finer is None or less is None else length(finer, 0.5 * width, less)
         if less is None or longer is None:
             break
@@ -342,11 +342,11 @@ def compose_profiles(parts: Parts, delta: float) -> ComposedLosses | None:
         if width >= coarsest:
             break
         width *= 2.0
-        grids = None if composition is not None else _tried(parts, width, cut, delta)[0]
+        grids = None if composition is not None else _grids_of_width(parts, width, cut, delta)[0]
     return composition
 
 
-def _tried(
+def _grids_of_width(
     parts: Parts, width: float, cut: float, delta: float
 ) -> tuple[list[tuple[LossGrid, int]] | None, float | None]:
     """Return the grids of a width, and the deviation of their sum; None if there are none or rounding is too large."""
@@ -358,5 +358,5 @@ def _tried(
         grids.append((grid, count))
     if sum(count * grid.shortfall for grid, count in grids) > SHORT * delta:
         return None, None
-    suited = _suited(grids, width, delta)
-    return grids, None if suited is None else suited.deviation
+    tilted_sum = _best_tilt(grids, width, delta)
+    return grids, None if tilted_sum is None else tilted_sum.deviation

@@ -71,9 +71,9 @@ def gaussian_excess(mu: float, levels: Floats) -> Floats:
     mills = math.sqrt(math.pi / 2.0)
     upper, lower = mills * erfcx(far / math.sqrt(2.0)), mills * erfcx(y / math.sqrt(2.0))
     slack = (32.0 + 8.0 * far * far) * UNIT
-    beyond = density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + levels / mu)) + 5e-324
+    tail = density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + levels / mu)) + 5e-324
     near = ndtr(-x) - np.exp(np.minimum(levels + log_ndtr(-y), 0.0)) + (64.0 + 8.0 * levels) * UNIT
-    return np.asarray(np.minimum(1.0, np.where(x > 0.0, beyond, near)))
+    return np.asarray(np.minimum(1.0, np.where(x > 0.0, tail, near)))
 
 
 def step_profile(tv_bound: float, ratio: float) -> Profile:

@@ -77,8 +77,8 @@ def profile(order: int, tv_bound: float, ratio: float) -> float:
     log_f = np.concatenate([[-np.inf], log_divergence(order, log_r)])
     cells = log_mass + np.logaddexp(log_f[:-1], log_f[1:]) - math.log(2.0)
     shift, last = order * ratio, float(nodes[-1])
-    beyond = order * float(log_r[-1]) + shift * (0.5 * shift - last) + float(log_ndtr(shift - last))
-    total = log_sum(np.append(cells, beyond))
+    tail = order * float(log_r[-1]) + shift * (0.5 * shift - last) + float(log_ndtr(shift - last))
+    total = log_sum(np.append(cells, tail))
     slack = 1e-10 + 64.0 * UNIT * (abs(total) + last * last + order * float(log_r[-1]))
     return up(_log_one_plus(total + slack) / (order - 1), 16.0)
 
@@ -105,11 +105,11 @@ def _cells(order: int, ratio: float) -> tuple[Floats, Floats]:
 @lru_cache(maxsize=1 << 16)
 def step_rdp(order: int, tv_bound: float, ratio: float) -> float:
     """Return the better bound on the Renyi divergence, in nats, of one subsampled Gaussian step."""
-    closed = closed_form(order, tv_bound, ratio)
+    bound = closed_form(order, tv_bound, ratio)
     log_leading = math.log(order * (order - 1) / 2) + 2.0 * math.log(tv_bound) + ratio * ratio
     leading = _log_one_plus(log_leading + math.log(-math.expm1(-ratio * ratio))) / (order - 1)
     # The profile cannot win by more than 0.1%: its leading term is never below the closed form's.
-    return closed if closed <= 1.001 * leading else min(closed, profile(order, tv_bound, ratio))
+    return bound if bound <= 1.001 * leading else min(bound, profile(order, tv_bound, ratio))
 
 
 def pure_rdp(order: int, epsilon: float) -> float:

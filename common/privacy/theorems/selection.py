@@ -241,12 +241,12 @@ def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
             return -1.0  # mu is so small, or so large, that the profile's grid is too coarse
         return log_ratio
 
-    bad = 1.0
-    while excess(bad) <= 0.0:
-        bad *= 2.0
-    while excess(0.5 * bad) > 0.0:
-        bad *= 0.5
-    return crossing(0.5 * bad, bad, excess, 1e-6) * (1.0 - 1e-7)
+    upper = 1.0
+    while excess(upper) <= 0.0:
+        upper *= 2.0
+    while excess(0.5 * upper) > 0.0:
+        upper *= 0.5
+    return crossing(0.5 * upper, upper, excess, 1e-6) * (1.0 - 1e-7)
 
 
 PLACES = 360  # cells of s = Phi(-z) from z = 8 + mu to -3; 30 more lie above, up to 37, and 35 below, down to -38
@@ -287,15 +287,15 @@ def _corners(mu: float, law: Stopping) -> tuple[Floats, Floats, Floats, float]:
     offsets = np.stack([edges[:-1] - inner, edges[1:] - inner], axis=1)  # cell of x, its end
     least = (ndtr(y - mu)[:, None] + slope[:, None] * offsets).ravel()
     curve = _slope_of(law)
-    gained = ratio[:, None] * curve.upper(1.0 - power[:, None] - least)
-    ends = np.stack([gained[:-1], np.where((z[1:] > -mu)[:, None], gained[1:], gained[:-1])], axis=1)
+    gains = ratio[:, None] * curve.upper(1.0 - power[:, None] - least)
+    ends = np.stack([gains[:-1], np.where((z[1:] > -mu)[:, None], gains[1:], gains[:-1])], axis=1)
     middle = 0.5 * (tail[1:] + tail[:-1])
     height, steep = curve.lower(1.0 - middle[:, None] - inner)
-    moved = np.stack([tail[:-1] - middle, tail[1:] - middle], axis=1)[:, :, None, None] + offsets
+    distance = np.stack([tail[:-1] - middle, tail[1:] - middle], axis=1)[:, :, None, None] + offsets
     flat, fast = steep
-    line = np.where(moved > 0.0, fast[:, None, :, None], flat[:, None, :, None]) * -moved
-    around = np.broadcast_to(height[:, None, :, None], line.shape)
-    prices = (around + line - ROOM * (around + np.abs(line))).reshape(ends.shape)
+    line = np.where(distance > 0.0, fast[:, None, :, None], flat[:, None, :, None]) * -distance
+    base = np.broadcast_to(height[:, None, :, None], line.shape)
+    prices = (base + line - ROOM * (base + np.abs(line))).reshape(ends.shape)
     beyond = curve.top * (float(ndtr(mu - z[0])) + float(ndtr(z[-1] - mu)))
     return ends, prices, widths, beyond
 
@@ -337,9 +337,9 @@ class _Slope:
 
     @staticmethod
     def _place(q: Floats) -> tuple[np.ndarray, Floats]:
-        inside = np.maximum(q, 0.0)
-        place = np.minimum(inside * NODES, NODES - 1.0).astype(np.int64)
-        return place, inside - place / NODES
+        clipped = np.maximum(q, 0.0)
+        place = np.minimum(clipped * NODES, NODES - 1.0).astype(np.int64)
+        return place, clipped - place / NODES
 
 
 _slope_of = lru_cache(maxsize=16)(_Slope)

@@ -58,8 +58,8 @@ class Thresholds(NamedTuple):
 
     def margin(self, chance: float) -> int:
         """Return the least distance to instability at which bottom is the output with at most this probability."""
-        beyond = _least_level(lambda size: leak(size, self.of_threshold, self.of_query), chance)
-        return self.level + beyond + 1
+        excess = _least_level(lambda size: leak(size, self.of_threshold, self.of_query), chance)
+        return self.level + excess + 1
 
 
 def leak(level: int, of_threshold: float, of_query: float) -> float:
@@ -73,11 +73,11 @@ def leak(level: int, of_threshold: float, of_query: float) -> float:
     """
     if level < 0 or of_threshold == of_query:
         raise BadInput(f"a leak needs a level of at least 0 and different noises, found {level} and {of_threshold}")
-    own, other = _curvature(of_query), _curvature(of_threshold)
-    cost = other * _geometric_tail(level, of_query) - own * _geometric_tail(level, of_threshold)
+    g_query, g_threshold = _curvature(of_query), _curvature(of_threshold)
+    cost = g_threshold * _geometric_tail(level, of_query) - g_query * _geometric_tail(level, of_threshold)
     steps = level + 8.0 + 8.0 / min(of_query, of_threshold)
     rounding = 1e6 + steps * math.exp(max(of_query, of_threshold))
-    return min(1.0, max(0.0, up(cost / (other - own), rounding)) + _FLAT)
+    return min(1.0, max(0.0, up(cost / (g_threshold - g_query), rounding)) + _FLAT)
 
 
 def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thresholds:
@@ -149,10 +149,10 @@ def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, 
     """
     if queries < 1 or not 0.0 < epsilon < math.inf or not 0.0 < delta < 1.0:
         raise BadInput(f"a share wants queries >= 1, epsilon > 0, 0 < delta < 1, found {queries}, {epsilon}, {delta}")
-    own = down(delta / (2.0 * queries))
-    each = _drawable(min(30.0, _epoch(queries, epsilon, delta, own)))
-    stability_level(each, own)  # raises BadInput if there is none
-    return each, own
+    delta_each = down(delta / (2.0 * queries))
+    epsilon_each = _drawable(min(30.0, _epoch(queries, epsilon, delta, delta_each)))
+    stability_level(epsilon_each, delta_each)  # raises BadInput if there is none
+    return epsilon_each, delta_each
 
 
 def stability_margin(chance: float, epsilon: float, delta: float) -> int:
@@ -167,9 +167,9 @@ def _divided(cutoff: int, ratio: float, epoch: float, delta: float) -> Threshold
     return Thresholds(cutoff, level, of_threshold, of_query)
 
 
-def _epoch(cutoff: int, epsilon: float, delta: float, own: float = 0.0) -> float:
+def _epoch(cutoff: int, epsilon: float, delta: float, delta_each: float = 0.0) -> float:
     def fits(each: float) -> bool:
-        return composed_delta(cutoff, each, own, down(epsilon)) <= down(delta)
+        return composed_delta(cutoff, each, delta_each, down(epsilon)) <= down(delta)
 
     return down(between(0.0, min(epsilon, _GREATEST), fits, 1e-9), 64.0)
 
@@ -234,7 +234,7 @@ def flips(agreement: float, chunks: int, sigma: float, classes: int = 2) -> floa
     With two classes it is exact. With C it is a union bound for a >= 1/2: each summand is convex in the class's votes.
     """
 
-    def beaten(by: float) -> float:
-        return 0.5 * math.erfc(by * chunks / (2.0 * sigma))
+    def beaten(lead: float) -> float:
+        return 0.5 * math.erfc(lead * chunks / (2.0 * sigma))
 
     return min(1.0, beaten(2.0 * agreement - 1.0) + (classes - 2) * beaten(agreement))

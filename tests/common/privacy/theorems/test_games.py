@@ -63,7 +63,7 @@ def test_what_stands_for_a_cell_lies_above_all_of_it() -> None:
     for _ in range(60):
         psi, phi = RNG.uniform(0.0, math.pi), RNG.uniform(-1.5, 1.5)
         sides = RNG.choice([1e-6, 0.02, 0.3, 1.0], size=2)
-        above, _, _ = games._above(psi, psi + sides[0], phi, phi + sides[1], RNG.choice([0.05, 1.0, 4.0]))
+        above, _, _ = games._upper_gram(psi, psi + sides[0], phi, phi + sides[1], RNG.choice([0.05, 1.0, 4.0]))
         for x, y in [*RNG.random((20, 2)), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]:
             inside = gram_of(psi + x * sides[0], phi + y * sides[1])
             first, second, product = (one - other for one, other in zip(above, inside, strict=True))
@@ -256,9 +256,9 @@ def test_a_jump_by_a_law_whose_spectrum_has_a_zero_is_its_convolution() -> None:
     law = np.array([0.25, 0.5, 0.25])
     one = Move(law, 0.0, 0.0)
     game = Game([one], [one], 0.5, (-8.0, 8.0))
-    reached = np.maximum(games._stopped(game._losses), 0.0)
+    reached = np.maximum(games._terminal(game._losses), 0.0)
     found, error = game._jump(reached, law, 2)
-    far = np.concatenate([games._stopped(game._losses[0] + 0.5 * np.arange(-2, 0)), reached, [reached[-1]] * 2])
+    far = np.concatenate([games._terminal(game._losses[0] + 0.5 * np.arange(-2, 0)), reached, [reached[-1]] * 2])
     exact = np.convolve(far, np.convolve(law, law), mode="valid")
     assert np.abs(found - np.maximum(exact, reached)).max() <= error < 1e-9
 
