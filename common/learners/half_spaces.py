@@ -143,13 +143,13 @@ class OpenSgd(OpenSettings):
 
     def enough(self, task: PlanTask, noise: float) -> int:
         """Return R for which every round reaches the loss ``task.accuracy`` on mu."""
-        width, bend = self.width(task.dimension), self.regularization
+        width, ridge = self.width(task.dimension), self.regularization
         if task.paper:
-            return formulas.paper_steps(task.accuracy, task.beta, self.clip, noise, self.diameter, width, bend)
-        if bend == 0.0:
+            return formulas.paper_steps(task.accuracy, task.beta, self.clip, noise, self.diameter, width, ridge)
+        if ridge == 0.0:
             return formulas.steps(task.accuracy, task.beta, task.rounds, self.clip, noise, self.diameter, width)
         diameter = self.diameter if self.domain == "ball" else 2.0 * math.sqrt(width)
-        return formulas.steps_strong(task.accuracy, task.beta, task.rounds, self.clip, noise, diameter, width, bend)
+        return formulas.steps_strong(task.accuracy, task.beta, task.rounds, self.clip, noise, diameter, width, ridge)
 
 
 @SETTINGS.register("sgd")

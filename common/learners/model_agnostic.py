@@ -295,7 +295,7 @@ class OpenModelAgnostic(OpenSettings):
         if self.queries == PLAN:
             learner = self.model_copy(update={"queries": _student_size(request)[0]})
             return learner._completed(request, rounds, schedule)
-        fields = self.aggregation.wire() | self._planned(request, rounds, schedule)
+        fields = self.aggregation.wire() | self._planned_fields(request, rounds, schedule)
         try:
             aggregation = _ADAPTER.validate_python(fields)
         except ValidationError as error:
@@ -305,7 +305,7 @@ class OpenModelAgnostic(OpenSettings):
         settings = {key: fields[key] if left_open(value) else value for key, value in written.items()}
         return self.settled(ModelAgnosticSettings, chunks=chunks, aggregation=settings)
 
-    def _planned(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> dict[str, float]:
+    def _planned_fields(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> dict[str, float]:
         aggregation = self.aggregation
         if not anything_open(aggregation):
             return {}
@@ -395,21 +395,21 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
 
 def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -> tuple[float, float]:
     """Return the guarantee of a call on draws: nearly the weakest for which one call per round fits the budget."""
-    dearest = max(schedule)
+    costliest = max(schedule)
 
-    def own_delta(each: float) -> float:
-        star = min(draws * math.log1p(dearest * math.expm1(each)), 700.0)
-        return min(delta, delta / (2.0 * len(schedule)) * math.expm1(each) / math.expm1(star))
+    def call_delta(eps: float) -> float:
+        star = min(draws * math.log1p(costliest * math.expm1(eps)), 700.0)
+        return min(delta, delta / (2.0 * len(schedule)) * math.expm1(eps) / math.expm1(star))
 
-    def fits(each: float) -> bool:
-        own = own_delta(each)
-        calls = (SubsampledRelease(draws=draws, tv_bound=bound, epsilon=each, delta=own) for bound in schedule)
+    def fits(eps: float) -> bool:
+        delta_each = call_delta(eps)
+        calls = (SubsampledRelease(draws=draws, tv_bound=bound, epsilon=eps, delta=delta_each) for bound in schedule)
         return cost(grouped(calls), delta) <= epsilon
 
     private = largest(fits, min(epsilon, _WEAKEST), 1e-4, _WEAKEST)
     if private == 0.0:
         raise BadScenario("no call on so many draws fits the curator's budget: enlarge n, or lower draws or rounds")
-    return private, own_delta(private)
+    return private, call_delta(private)
 
 
 def _student_size(request: PlanRequest) -> tuple[int, int]:

@@ -28,10 +28,10 @@ def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction 
     """Return the exact sum of the prices of a plan's events; None if one of them has no price."""
     total = Fraction(0)
     for event, count in released(plan):
-        each = price(event)
-        if each is None:
+        cost = price(event)
+        if cost is None:
             return None
-        total += count * each
+        total += count * cost
     return total
 
 
@@ -111,8 +111,8 @@ class Accountant(ABC):
         """
 
         def amount(event: Event) -> Amount | None:
-            each = price(event) if self.covers(event) else None
-            return None if each is None else (each,)
+            cost = price(event) if self.covers(event) else None
+            return None if cost is None else (cost,)
 
         total = None if fits is None else total_of(fits, price)
         return BudgetFilter(unit, (cap if total is None else max(cap, total),), amount)

@@ -82,15 +82,15 @@ def _result(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, 
     best, event, direction = -math.inf, np.zeros(len(counts[0]), dtype=bool), 1
     for forward in (1, -1):
         p, q = counts[::forward]
-        ranked = np.argsort(-(p + 0.5) / (q + 0.5), kind="stable")
+        order = np.argsort(-(p + 0.5) / (q + 0.5), kind="stable")
         bounds = [
             _bound(int(a), int(b), runs, delta, failure)
-            for a, b in zip(np.cumsum(p[ranked]), np.cumsum(q[ranked]), strict=True)
+            for a, b in zip(np.cumsum(p[order]), np.cumsum(q[order]), strict=True)
         ]
         place = int(np.argmax(bounds))
         if bounds[place] > best:
             best, direction = bounds[place], forward
-            event = np.isin(np.arange(len(p)), ranked[: place + 1])
+            event = np.isin(np.arange(len(p)), order[: place + 1])
     hits, false_hits = (int(count(outputs)[event].sum()) for outputs in tested[::direction])
     return AuditFinding(max(0.0, _bound(hits, false_hits, runs, delta, failure)), (hits, false_hits), runs)
 

@@ -260,10 +260,10 @@ def _merged(kinds: list[tuple[Event, Fraction]]) -> list[tuple[Event, Fraction]]
     while len(kinds) > MAX_KINDS and spread < 100.0:
         merged: list[tuple[Event, Fraction]] = []
         for kind, amount in reversed(kinds):
-            dearer = merged[-1][0] if merged else kind
-            near = math.log(getattr(dearer, "tv_bound", 1.0) / getattr(kind, "tv_bound", 1.0)) <= spread
-            if merged and near and _dominates(dearer, kind):
-                merged[-1] = (dearer, merged[-1][1] + amount)
+            costlier = merged[-1][0] if merged else kind
+            near = math.log(getattr(costlier, "tv_bound", 1.0) / getattr(kind, "tv_bound", 1.0)) <= spread
+            if merged and near and _dominates(costlier, kind):
+                merged[-1] = (costlier, merged[-1][1] + amount)
             else:
                 merged.append((kind, amount))
         kinds, spread = merged[::-1], 1.5 * spread
@@ -386,14 +386,14 @@ def value_of_game(tv_bound: float, ratio: float, steps: int, delta: float, aim: 
     grams = cover(ratio, EXCESS)
     leaders = [(1.0 + EXCESS + share, 1e-9, 0.0) for share in LEADERS]
     longest = max(max(gram[:2]) for gram in (*grams, *leaders))
-    far = math.ceil(reach(step_profile(tv_bound, ratio * math.sqrt(longest)), CUT * delta / steps) / width)
-    if 2.2 * aim / width + 4.0 * far > MOST_POINTS:
+    extent = math.ceil(reach(step_profile(tv_bound, ratio * math.sqrt(longest)), CUT * delta / steps) / width)
+    if 2.2 * aim / width + 4.0 * extent > MOST_POINTS:
         return None
-    places = knots(far)
+    places = knots(extent)
     pairs = [triple_profiles(tv_bound, (square * x, square * y, square * z)) for x, y, z in (*grams, *leaders)]
     envelope = profile_of(SubsampledSteps(count=1, tv_bound=tv_bound, ratio=ratio))
     attempts = [move(pair, places, width) for pair in (*pairs, (envelope, envelope))]
-    moves: list[Move] = [each for each in attempts if each is not None]
+    moves: list[Move] = [attempt for attempt in attempts if attempt is not None]
     if len(moves) < len(attempts):
         return None
     game = Game(moves[: len(grams)], moves[len(grams) :], width, (-0.6 * aim, 1.6 * aim))

@@ -59,11 +59,11 @@ class OptimalCompositionAccountant(Accountant):
     kinds = (SubsampledRelease, Release)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        count, star, star_delta = _dearest(plan)
+        count, star, star_delta = _costliest(plan)
         return composed_epsilon(count, star, star_delta, delta) if count else 0.0
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        count, star, star_delta = _dearest(plan)
+        count, star, star_delta = _costliest(plan)
         private = count > 0 and composed_epsilon(count, star, star_delta, delta) <= epsilon
 
         def price(event: Event) -> Fraction | None:
@@ -82,7 +82,7 @@ def cost_of(event: SubsampledRelease | Release) -> tuple[float, float]:
     return subsampled(event.draws, event.tv_bound, event.epsilon, event.delta)
 
 
-def _dearest(plan: Plan) -> tuple[int, float, float]:
+def _costliest(plan: Plan) -> tuple[int, float, float]:
     releases = [(event, count) for event, count in plan if isinstance(event, SubsampledRelease | Release)]
     costs = [cost_of(event) for event, _ in releases]
     count = sum(count for _, count in releases)

@@ -40,14 +40,14 @@ class Portfolio(Value):
         return self
 
 
-_judged = partial(Demands, reweighs=False, portfolio=True, claims=False, transfers=True, answers="bit")
+_judging_demands = partial(Demands, reweighs=False, portfolio=True, claims=False, transfers=True, answers="bit")
 _TAUGHT = sequence(LOSS, LEARN, maybe(curator("margins")), many(agents("residual")), many(agents("score")), many(LOSS))
-DEMANDS.register("portfolio")(_judged(_TAUGHT))
+DEMANDS.register("portfolio")(_judging_demands(_TAUGHT))
 _RESIDUALS = agents("response-residual")
 _OF_RESPONSES = sequence(_RESIDUALS, LEARN, many(_RESIDUALS), many(LOSS))
-DEMANDS.register("portfolio-regression")(_judged(_OF_RESPONSES, counts=False, bounded=True))
+DEMANDS.register("portfolio-regression")(_judging_demands(_OF_RESPONSES, counts=False, bounded=True))
 _OF_CLASSES = sequence(some(LOSS), LEARN, many(LOSS), many(agents("class-residual")), many(LOSS))
-DEMANDS.register("portfolio-classes")(_judged(_OF_CLASSES, counts=False))
+DEMANDS.register("portfolio-classes")(_judging_demands(_OF_CLASSES, counts=False))
 
 
 SOURCE = "docs/portfolio.md"

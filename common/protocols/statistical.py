@@ -83,7 +83,7 @@ class StatisticalQuery(Problem):
             float(query.evaluate(people.draw_columns(subseed(0, "judge"), indices, query.columns), slots).mean())
             for query in self.queries
         ]
-        worst = max(abs(each.value - mean) for each, mean in zip(claim.answers, truth, strict=True))
+        worst = max(abs(item.value - mean) for item, mean in zip(claim.answers, truth, strict=True))
         return {"correct": worst <= alpha, "worst_error": worst, "means": truth}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:

@@ -220,9 +220,9 @@ def _range(scenario: Scenario, figures: Plan) -> list[str]:
             f"accuracy: the paper's N0 needs (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4, which is false at "
             f"eps = {epsilon:g}, T = {rounds} (docs/corrections.md, K7): take bounds: tight, or a smaller epsilon"
         )
-    theorem, asked = SETTINGS[figures.learner["name"]].paper_limit, scenario.curator.epsilon
-    if theorem is not None and asked is not None and asked >= theorem[1]:
+    theorem, budget = SETTINGS[figures.learner["name"]].paper_limit, scenario.curator.epsilon
+    if theorem is not None and budget is not None and budget >= theorem[1]:
         broken.append(
-            f"privacy: {theorem[0]} is proven for epsilon < {theorem[1]:g}, found {asked:g}: take bounds: tight"
+            f"privacy: {theorem[0]} is proven for epsilon < {theorem[1]:g}, found {budget:g}: take bounds: tight"
         )
     return broken

@@ -198,15 +198,15 @@ def advise(sizes: Sizes) -> Advice:
     warnings: tuple[str, ...] = (_no_model(sizes, noise),) if noise >= IGNORANT else ()
     if not isinstance(mechanism, BitMechanism):
         warnings = (_no_bits(mechanism), *warnings)
-    elif (likely := finalists.likely(mechanism, roles.judges)) > JUDGES and not taught_by_few:
+    elif (likely := finalists.likely_width(mechanism, roles.judges)) > JUDGES and not taught_by_few:
         warnings = (_no_judges(sizes.agents, likely, sizes.costs), *warnings)
     else:
         if likely > JUDGES:
             warnings = (_few_judges(sizes.agents, likely, sizes.costs), *warnings)
         taught = taught_within(mechanism, roles)
         roles = roles.of_classes if sizes.classes else roles
-        likely = finalists.likely(mechanism, roles.judges)
-        sure = finalists.sure(mechanism, roles.judges, sizes.beta)
+        likely = finalists.likely_width(mechanism, roles.judges)
+        sure = finalists.sure_width(mechanism, roles.judges, sizes.beta)
         protocol = of_classes("portfolio") if sizes.classes else "portfolio"
         choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
         of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)

@@ -121,18 +121,18 @@ def rows(paper: dict[str, PlannedValue], tight: dict[str, PlannedValue]) -> tupl
 
     pairs = [(name, *cells(paper.get(name)), *cells(tight.get(name))) for name in paper | tight]
     return tuple(
-        PlanRow(name=name, paper=one, tight=other, paper_source=paper_source, tight_source=tight_source)
-        for name, one, paper_source, other, tight_source in pairs
+        PlanRow(name=name, paper=paper_value, tight=tight_value, paper_source=paper_source, tight_source=tight_source)
+        for name, paper_value, paper_source, tight_value, tight_source in pairs
     )
 
 
 def _plan(scenario: Scenario, paper: bool) -> Plan:
-    asked, request, demands = scenario.curator.settings, _request(scenario, paper), demands_of(scenario.protocol)
+    settings, request, demands = scenario.curator.settings, _request(scenario, paper), demands_of(scenario.protocol)
     usual = _rounds(scenario, paper) if demands.reweighs else _one_round(scenario.curator.rounds)
-    rounds = asked.planned_rounds(request) or usual
+    rounds = settings.planned_rounds(request) or usual
     calls = int(rounds.value)
     kappa, eta = _weights(scenario, paper, calls)
-    sample = asked.planned_sample(request) or (
+    sample = settings.planned_sample(request) or (
         _lemma(scenario, paper)
         if demands.reweighs
         else fixed(1, "any: the agents tell what the answer is worth", TANDEM)
@@ -146,20 +146,20 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         before=len(scenario.handed_over),
         beside=[(event, 1) for event in scenario.planned_margins],
     )
-    learner, n = asked.plan(task)
+    learner, n = settings.plan(task)
     if scenario.curator.n == PLAN and n.value < 2:
         raise BadScenario(
             f"curator.n: give it: a call of the learner {learner.name!r} costs each person the same whatever n is, and "
             "no theorem says how many people its model takes"
         )
-    settings = learner.planned_values(task, asked)
+    values = learner.planned_values(task, settings)
     if scenario.agents.tests_convex:
-        settings["bound"] = _bound(scenario, learner)
+        values["bound"] = _bound(scenario, learner)
     if (alone := _alone(scenario, paper)) is not None:
-        settings["alone"] = alone
+        values["alone"] = alone
     if demands.portfolio:
         check_portfolio(scenario, calls)
-        answers, agents, settings["gap"] = _portfolio_sizes(scenario)
+        answers, agents, values["gap"] = _portfolio_sizes(scenario)
         clear = None
     else:
         answers, clear = _answers(scenario, paper, calls)
@@ -177,7 +177,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         sample=sample,
         n=n,
         learner=learner.as_written,
-        settings=settings,
+        settings=values,
         answers=answers,
         answers_clear=clear or answers,
         agents=agents,
@@ -434,7 +434,7 @@ def _portfolio_sizes(scenario: Scenario) -> tuple[PlannedValue, PlannedValue, Pl
         fixed(needed, "no gap above alpha, unless the rival's estimate is better, if all answer", portfolio.SOURCE),
         enrolled,
         fixed(
-            finalists.sure(mechanism, answering, scenario.beta),
+            finalists.sure_width(mechanism, answering, scenario.beta),
             "the widest gap, unless the rival's estimate is better, if all answer",
             portfolio.SOURCE,
         ),

@@ -466,12 +466,12 @@ def _grid_maximum(heights: Floats) -> tuple[float, float]:
     if not 0 < place < len(_WIDE) - 1:
         return slope, best
     left, middle, right = heights[step, place - 1 : place + 2].tolist()
-    bend = left - 2.0 * middle + right
-    return slope, best if bend == 0.0 else best + 0.5 * (left - right) / bend / _FINE
+    curvature = left - 2.0 * middle + right
+    return slope, best if curvature == 0.0 else best + 0.5 * (left - right) / curvature / _FINE
 
 
 def _moments(weights: list[float], places: Floats) -> tuple[float, float]:
     mean = math.fsum(weight * place for weight, place in zip(weights, places.tolist(), strict=True))
     deviations = (places - mean).tolist()
-    square = math.fsum(weight * far * far for weight, far in zip(weights, deviations, strict=True))
+    square = math.fsum(weight * deviation * deviation for weight, deviation in zip(weights, deviations, strict=True))
     return mean, math.sqrt(max(square, 0.0))

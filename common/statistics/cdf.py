@@ -147,12 +147,12 @@ def largest_sum(bits: int) -> float:
     """
     cells = np.arange(_CELLS)
     nearest = np.where(cells < _CELLS // 2, cells + 1, _CELLS - cells) / _CELLS
-    largest, after = np.zeros(_CELLS), (2 * cells) % _CELLS
+    largest, successor = np.zeros(_CELLS), (2 * cells) % _CELLS
     for depth in reversed(range(bits)):
         v = 1.0
         for _ in range(min(AHEAD, bits - 1 - depth)):
             v = 1.0 / (1.0 + 0.5 / v)
-        largest = 2.0 * nearest**2 * v + np.maximum(largest[after], largest[after + 1])
+        largest = 2.0 * nearest**2 * v + np.maximum(largest[successor], largest[successor + 1])
     return float(largest.max())
 
 

@@ -96,49 +96,49 @@ class ClassOdds:
     def given(self, reports: Sequence[ClassReport]) -> ClassOdds:
         """Return the odds after agents reported more: the slope and intercepts with the highest posterior density."""
         odds = replace(self, reports=(*self.reports, *reports))
-        place = np.concatenate([[math.log(odds.slope)], odds.intercepts])
-        gradient, bend = odds._derivatives(place)
+        theta = np.concatenate([[math.log(odds.slope)], odds.intercepts])
+        gradient, hessian = odds._derivatives(theta)
         for _ in range(_STEPS):
-            step = np.clip(np.linalg.solve(bend, gradient), -_WIDEST, _WIDEST)
+            step = np.clip(np.linalg.solve(hessian, gradient), -_WIDEST, _WIDEST)
             while True:
-                candidate = place + step
-                if odds._cost(candidate) <= odds._cost(place) or float(np.abs(step).max()) < 1e-6:
+                candidate = theta + step
+                if odds._cost(candidate) <= odds._cost(theta) or float(np.abs(step).max()) < 1e-6:
                     break
                 step = 0.5 * step
-            place = candidate
-            gradient, bend = odds._derivatives(place)
+            theta = candidate
+            gradient, hessian = odds._derivatives(theta)
             if float(np.abs(step).max()) < 1e-6:
                 break
-        rounded = np.rint(place * _GRID) / _GRID
+        rounded = np.rint(theta * _GRID) / _GRID
         return replace(odds, slope=float(exp(rounded[:1])[0]), intercepts=rounded[1:] - rounded[1:].mean())
 
-    def _cost(self, place: Floats) -> float:
-        chances = softmax(self._scores(place))
-        prior = -2.0 * float(log(_densities(place[0]).sum())) + float(np.square(place[1:] / FAR).sum())
+    def _cost(self, theta: Floats) -> float:
+        chances = softmax(self._scores(theta))
+        prior = -2.0 * float(log(_densities(theta[0]).sum())) + float(np.square(theta[1:] / FAR).sum())
         residuals = [(report.mean - self._expected(report, chances), report.variance) for report in self.reports]
         return prior + math.fsum(residual**2 / variance for residual, variance in residuals)
 
     def _expected(self, report: ClassReport, chances: Floats) -> float:
         return float((self.masses * ordered_sum((chances - report.chances) * report.moved)).sum())
 
-    def _scores(self, place: Floats) -> Floats:
-        return np.asarray(exp(place[:1])[0] * self.points + place[1:])
+    def _scores(self, theta: Floats) -> Floats:
+        return np.asarray(exp(theta[:1])[0] * self.points + theta[1:])
 
-    def _derivatives(self, place: Floats) -> tuple[Floats, Floats]:
+    def _derivatives(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return half of minus the cost's gradient, and the Gauss-Newton approximation of half its Hessian."""
-        scores = self._scores(place)
-        chances, steep = softmax(scores), scores - place[1:]
-        likely = _densities(place[0])
+        scores = self._scores(theta)
+        chances, steep = softmax(scores), scores - theta[1:]
+        likely = _densities(theta[0])
         precisions = likely / likely.sum() / np.square(_DEVIATIONS)
-        weights = np.concatenate([[precisions.sum()], np.full(len(place) - 1, 1.0 / FAR**2)])
-        gradient, bend = -weights * place, np.diag(weights)
-        gradient[0] = (precisions * (_MIDDLES - place[0])).sum()
+        weights = np.concatenate([[precisions.sum()], np.full(len(theta) - 1, 1.0 / FAR**2)])
+        gradient, hessian = -weights * theta, np.diag(weights)
+        gradient[0] = (precisions * (_MIDDLES - theta[0])).sum()
         for report in self.reports:
             deviation = chances * (report.moved - ordered_sum(chances * report.moved)[:, None])
             direction = np.concatenate([[self.masses @ ordered_sum(deviation * steep)], self.masses @ deviation])
             gradient = gradient + direction * (report.mean - self._expected(report, chances)) / report.variance
-            bend = bend + np.outer(direction, direction) / report.variance
-        return gradient, bend
+            hessian = hessian + np.outer(direction, direction) / report.variance
+        return gradient, hessian
 
     def beside(self, other: ClassOdds) -> ClassOdds:
         """Return these odds, all scores scaled by one number, if that is near enough to ``other``, else ``other``.
@@ -166,8 +166,8 @@ class ClassOdds:
 
 def _densities(slope: float) -> Floats:
     """Return the density of ln(slope) under either prior, times the prior's probability, up to a constant."""
-    far = (slope - _MIDDLES) / _DEVIATIONS
-    return np.asarray(np.maximum(_CHANCES / _DEVIATIONS * exp(-0.5 * far * far), _NEVER))
+    deviation = (slope - _MIDDLES) / _DEVIATIONS
+    return np.asarray(np.maximum(_CHANCES / _DEVIATIONS * exp(-0.5 * deviation * deviation), _NEVER))
 
 
 def shares_of(sample: Sequence[float], reported: Sequence[tuple[float, float]]) -> Floats:

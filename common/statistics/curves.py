@@ -78,7 +78,7 @@ class ScoreShares:
         *Theorem.* If the agents are independent draws from T, the interval misses the true ratio q with probability
         ``miss`` at most, for any number of agents.
 
-        *Proof.* Let w = 1[part] - q 1[whole]; then <w, shares> = 0. Its estimate is the mean of ``count`` independent
+        *Proof.* Let w = 1[part] - q 1[population]: <w, shares> = 0. Its estimate is the mean of ``count`` independent
         numbers X = scale (-1)^x W(r), W the Walsh-Hadamard transform of w. By Parseval E X^2 = scale^2 |w|_2^2, and |X|
         is at most b = scale |w|_1. So by Bernstein's inequality the estimate is beyond t = b l/(3 count) + sqrt((b l/(3
         count))^2 + 2 scale^2 |w|_2^2 l/count), l = ln(2/miss), with probability ``miss`` at most. The interval holds
@@ -91,8 +91,8 @@ class ScoreShares:
         log = math.log(2.0 / miss)
         most = self.scale * (inside * (1.0 - _TRIED) + outside * _TRIED) * log / (3.0 * self.count)
         square = self.scale * self.scale * (inside * (1.0 - _TRIED) ** 2 + outside * _TRIED**2)
-        far = most + np.sqrt(most * most + 2.0 * square * log / self.count)
-        return _estimate(top / bottom, np.abs(top - _TRIED * bottom) <= far, 1.0 - miss)
+        bound = most + np.sqrt(most * most + 2.0 * square * log / self.count)
+        return _estimate(top / bottom, np.abs(top - _TRIED * bottom) <= bound, 1.0 - miss)
 
     def observed(self, miss: float) -> list[Estimate]:
         """Return the share of +1 in each bin; all intervals together miss with probability ``miss`` at most."""
@@ -144,8 +144,8 @@ class ScoreShares:
         slopes = np.square(lower - rates * minus) + np.square(higher - rates * plus)
         product = np.square(below.ravel() - rates).sum(axis=1)
         unit = self.scale * self.scale / self.count
-        far = NormalDist().inv_cdf(1.0 - miss / 2.0) * np.sqrt(unit * slopes.sum(axis=1) + unit * unit * product)
-        return _estimate(ordered / (plus * minus), np.abs(ordered - _TRIED * (plus * minus)) <= far, 1.0 - miss)
+        bound = NormalDist().inv_cdf(1.0 - miss / 2.0) * np.sqrt(unit * slopes.sum(axis=1) + unit * unit * product)
+        return _estimate(ordered / (plus * minus), np.abs(ordered - _TRIED * (plus * minus)) <= bound, 1.0 - miss)
 
 
 def _estimate(value: float, kept: AnyArray, confidence: float) -> Estimate:

@@ -409,7 +409,7 @@ class SequentialTest(LossTest):
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float) -> None:
         super().__init__(worst_case(mechanism, low, high, beta))
-        self._evidences = gather(mechanism, low, high)
+        self._processes = gather(mechanism, low, high)
         self._needed = needed(beta)
 
     def reached(self) -> Reached:
@@ -417,7 +417,7 @@ class SequentialTest(LossTest):
         return Reached(self.count, self.worst_case, above, below, self._needed)
 
     def _evidence(self) -> tuple[float, float]:
-        processes = self._evidences
+        processes = self._processes
         return processes.above.log_value(self.total, self.count), processes.below.log_value(self.total, self.count)
 
     def _decide(self) -> Verdict | None:

@@ -222,20 +222,20 @@ def width(mechanism: BitMechanism, judges: int, miss: float) -> float:
     return min(1.0, Difference(mechanism, Ones(each, 2 * each)).high(miss))
 
 
-def sure(mechanism: BitMechanism, judges: int, beta: float) -> float:
+def sure_width(mechanism: BitMechanism, judges: int, beta: float) -> float:
     """Return the width that holds with probability 1 - beta together with all else that a run states."""
     return width(mechanism, judges, SHARES["gap"] * beta)
 
 
-def likely(mechanism: BitMechanism, judges: int) -> float:
+def likely_width(mechanism: BitMechanism, judges: int) -> float:
     """Return the width that holds with probability ``LIKELY``."""
     return width(mechanism, judges, 1.0 - LIKELY)
 
 
 def judges_needed(mechanism: BitMechanism, gap: float, beta: float) -> int:
-    """Return how many judges, at most 2^40, separate two losses that differ by ``gap``; see :func:`sure`."""
+    """Return how many judges, at most 2^40, separate two losses that differ by ``gap``; see :func:`sure_width`."""
     try:
-        return least(lambda judges: sure(mechanism, judges, beta) <= gap, 2, 1 << 40)
+        return least(lambda judges: sure_width(mechanism, judges, beta) <= gap, 2, 1 << 40)
     except LookupError:
         raise BadInput("such a gap takes more than 2^40 agents: allow a larger alpha, or a larger epsilon") from None
 

@@ -89,7 +89,7 @@ class RobustTest(SequentialTest):
         self._share = share
 
     def _evidence(self) -> tuple[float, float]:
-        lies, processes = most_adversarial(self.count, self._share), self._evidences
+        lies, processes = most_adversarial(self.count, self._share), self._processes
         above = processes.above.log_value(max(0.0, self.total - lies), self.count)
         return above, processes.below.log_value(min(float(self.count), self.total + lies), self.count)
 

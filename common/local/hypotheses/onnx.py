@@ -138,7 +138,7 @@ class _GraphReader(GraphBuilder):
         self._opset = opset
         self._values: dict[str, tuple[str, Operand]] = {}
         """For each name in the untrusted graph: its name in the clean graph, and the type and shape of its value."""
-        self._held = self._work = self._numbers = 0
+        self._constant_count = self._work = self._numbers = 0
 
     def read(self, graph: Any) -> Graph:
         self._check_counts(graph)
@@ -205,8 +205,8 @@ class _GraphReader(GraphBuilder):
         shape = list(tensor.dims[:3])
         # Each size is checked before it is multiplied: the product of untrusted sizes may be astronomical.
         count = math.prod(size if 0 <= size <= MAX_NUMBERS else MAX_NUMBERS + 1 for size in shape)
-        self._held += count
-        if len(shape) > 2 or self._held > MAX_NUMBERS:
+        self._constant_count += count
+        if len(shape) > 2 or self._constant_count > MAX_NUMBERS:
             raise ValueError(f"constants have at most 2 axes and {MAX_NUMBERS} numbers together, found {shape}")
         listed = {"f4": tensor.float_data, "f8": tensor.double_data, "i8": tensor.int64_data}[kind.str[1:]]
         length = len(listed) or len(tensor.raw_data) / kind.itemsize

@@ -400,11 +400,11 @@ class Game:
         above = np.zeros((len(self._laws), len(shifts)), dtype=np.longdouble)
         laws = self._laws.astype(np.longdouble)
         for heights, sign in ((laws, np.ones(len(shifts))), (laws * np.exp(-shifts), -np.exp(shifts))):
-            summed = np.cumsum(heights[:, ::-1], axis=1)[:, ::-1]
-            above[:, :-1] += sign[:-1] * summed[:, 1:]
+            sums = np.cumsum(heights[:, ::-1], axis=1)[:, ::-1]
+            above[:, :-1] += sign[:-1] * sums[:, 1:]
         gains = above - np.maximum(-np.expm1(np.minimum(shifts, 0.0)), 0.0)
-        each = 16.0 * (len(shifts) + 8.0) * float(np.finfo(np.longdouble).eps)
-        return np.asarray(np.maximum(gains, 0.0), dtype=np.float64), each + 8.0 * UNIT
+        rounding = 16.0 * (len(shifts) + 8.0) * float(np.finfo(np.longdouble).eps)
+        return np.asarray(np.maximum(gains, 0.0), dtype=np.float64), rounding + 8.0 * UNIT
 
     def _tilt(self, steps: int, epsilon: float) -> tuple[float, Floats]:
         """Return the best theta for epsilon, and each law's k there."""

@@ -93,9 +93,9 @@ def masses(losses: Floats, heights: Floats, steps: Floats | float) -> tuple[Floa
     falling = np.maximum(np.diff(slopes), 0.0)
     # The profile of the floating-point masses: slopes and heights summed up again from the far end.
     steepness = np.cumsum(falling[::-1])[::-1]
-    reached = heights[-1] + np.append(np.cumsum((steepness * gaps)[::-1])[::-1], 0.0)
-    error = 8.0 * (len(losses) - 1 + 16.0 + losses[-1]) * UNIT * float(reached[0])
-    shortfall = max(0.0, float(np.max(heights - reached))) + error
+    rounded = heights[-1] + np.append(np.cumsum((steepness * gaps)[::-1])[::-1], 0.0)
+    error = 8.0 * (len(losses) - 1 + 16.0 + losses[-1]) * UNIT * float(rounded[0])
+    shortfall = max(0.0, float(np.max(heights - rounded))) + error
     rising = falling * levels[1:] * (1.0 + 8.0 * (1.0 + losses[-1]) * UNIT)
     return rising, falling, float(heights[-1]), shortfall
 
@@ -157,9 +157,9 @@ class ComposedLosses:
         square.flat[: len(tilted)] = tilted
         for place in range(side - 1, 0, -1):
             square[:, place - 1] += math.exp(-step) * square[:, place]
-        faded = np.exp(-step * np.arange(side, 0, -1, dtype=np.float64))
+        decay = np.exp(-step * np.arange(side, 0, -1, dtype=np.float64))
         for place in range(side - 1, 0, -1):
-            square[place - 1] += faded * square[place, 0]
+            square[place - 1] += decay * square[place, 0]
         areas = square.ravel()[: len(tilted)]
         size = abs(self.log_scale) + self.tilt * float(np.max(np.abs(self.losses)))
         return heights, areas, (8.0 * size + 4.0 * len(self.losses) + 64.0) * UNIT
@@ -309,8 +309,8 @@ def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int)
         return None
     most = np.exp(log_most)
     errors = most * (-np.expm1(-growth) + 8.0 * UNIT * (np.abs(log_sum) + 1.0) * len(tilted))
-    each = 2.0 * float(np.sum(errors + depth * most)) / points
-    return np.asarray(np.maximum(irfft(np.exp(log_sum), points), 0.0) + each)
+    error_each = 2.0 * float(np.sum(errors + depth * most)) / points
+    return np.asarray(np.maximum(irfft(np.exp(log_sum), points), 0.0) + error_each)
 
 
 Parts = Sequence[tuple[Profile, int]]  # profiles of single releases, each with its number of repetitions

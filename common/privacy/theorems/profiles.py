@@ -66,11 +66,11 @@ class Profile:
 def gaussian_excess(mu: float, levels: Floats) -> Floats:
     """Return delta_G(t; mu) at each t >= 0, of any shape, rounded up: ``gaussian_dp.delta_of`` for arrays."""
     x, y = levels / mu - mu / 2.0, levels / mu + mu / 2.0
-    far = np.maximum(x, 0.0)
-    density = np.exp(-far * far / 2.0) / math.sqrt(2.0 * math.pi)
+    distance = np.maximum(x, 0.0)
+    density = np.exp(-distance * distance / 2.0) / math.sqrt(2.0 * math.pi)
     mills = math.sqrt(math.pi / 2.0)
-    upper, lower = mills * erfcx(far / math.sqrt(2.0)), mills * erfcx(y / math.sqrt(2.0))
-    slack = (32.0 + 8.0 * far * far) * UNIT
+    upper, lower = mills * erfcx(distance / math.sqrt(2.0)), mills * erfcx(y / math.sqrt(2.0))
+    slack = (32.0 + 8.0 * distance * distance) * UNIT
     tail = density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + levels / mu)) + 5e-324
     near = ndtr(-x) - np.exp(np.minimum(levels + log_ndtr(-y), 0.0)) + (64.0 + 8.0 * levels) * UNIT
     return np.asarray(np.minimum(1.0, np.where(x > 0.0, tail, near)))
@@ -175,9 +175,9 @@ def _least(kernel: Floats, weight: Floats, area: Floats, chi_squared: float) -> 
     """Return min over c of c chi^2 + sum (kernel - c weight)_+ area, rounded up: the corners suffice."""
     corners = kernel / weight
     order = np.argsort(corners)[::-1]
-    gained, mass = np.cumsum((kernel * area)[order]), np.cumsum((weight * area)[order])
-    bound = total = float(gained[-1])
+    kernel_mass, mass = np.cumsum((kernel * area)[order]), np.cumsum((weight * area)[order])
+    bound = total = float(kernel_mass[-1])
     if math.isfinite(chi_squared):
         c = corners[order]
-        bound = min(total, float(np.min(c * chi_squared + np.maximum(gained - c * mass, 0.0))))
+        bound = min(total, float(np.min(c * chi_squared + np.maximum(kernel_mass - c * mass, 0.0))))
     return bound * (1.0 + 1e-9) + 1e-11 * total

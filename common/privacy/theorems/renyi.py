@@ -95,9 +95,9 @@ def _cells(order: int, ratio: float) -> tuple[Floats, Floats]:
     from scipy.special import log_ndtr  # here, since it takes long to load, and is rarely needed
 
     shift, start = order * ratio, 0.5 * ratio
-    bend, end = start + min(max(12.0, shift + 8.0), 60.0), 40.0 + shift + 20.0 + ratio
-    fine = np.linspace(start, bend, 50 * math.ceil(bend - start) + 1)
-    nodes = np.concatenate([fine, np.geomspace(bend, end, 200)[1:]])
+    split, end = start + min(max(12.0, shift + 8.0), 60.0), 40.0 + shift + 20.0 + ratio
+    fine = np.linspace(start, split, 50 * math.ceil(split - start) + 1)
+    nodes = np.concatenate([fine, np.geomspace(split, end, 200)[1:]])
     log_tail = log_ndtr(-nodes)
     return nodes, log_tail[:-1] + np.log(-np.expm1(log_tail[1:] - log_tail[:-1]))
 

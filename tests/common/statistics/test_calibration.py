@@ -225,7 +225,7 @@ def test_how_many_may_lie():
 def test_the_robust_test_takes_the_least_evidence_that_honest_answers_can_have_left():
     """For either verdict, against all counts of ones that differ from what was counted by the lies at most."""
     for count, ones, share in ((40, 0, 0.2), (40, 3, 0.2), (40, 20, 0.2), (40, 37, 0.2), (40, 40, 0.2), (40, 20, 0.0)):
-        test, plain = RobustTest(WARNER, 0.2, 0.3, 0.01, share), SequentialTest(WARNER, 0.2, 0.3, 0.01)._evidences
+        test, plain = RobustTest(WARNER, 0.2, 0.3, 0.01, share), SequentialTest(WARNER, 0.2, 0.3, 0.01)._processes
         test.update(ones, count)
         lies = most_adversarial(count, share)
         honest = range(max(0, ones - lies), min(count, ones + lies) + 1)

@@ -147,13 +147,13 @@ def test_widths_are_those_of_the_normal_law_where_there_are_many():
         normal = stats.norm.isf(miss) / slope / np.sqrt(judges)
         assert finalists.width(WARNER, judges, miss) == pytest.approx(normal, rel=0.05)
     assert finalists.width(WARNER, 1, 0.1) == 1.0
-    assert finalists.sure(WARNER, 625, 0.05) < 0.18
-    assert finalists.likely(WARNER, 625) < 0.071
+    assert finalists.sure_width(WARNER, 625, 0.05) < 0.18
+    assert finalists.likely_width(WARNER, 625) < 0.071
 
 
 def test_as_many_judges_are_needed_as_tell_it_and_a_forecast_needs_a_difference():
     needed = finalists.judges_needed(WARNER, 0.05, 0.05)
-    assert finalists.sure(WARNER, needed, 0.05) <= 0.05 < finalists.sure(WARNER, needed - 4, 0.05)
+    assert finalists.sure_width(WARNER, needed, 0.05) <= 0.05 < finalists.sure_width(WARNER, needed - 4, 0.05)
     assert finalists.settling(WARNER, Difference(WARNER, Ones(50, 100)), 0.05) is None
     better = Difference(WARNER, Ones(45, 100))
     assert finalists.settling(WARNER, better, 0.05) == finalists.judges_needed(WARNER, -better.value, 0.05)

@@ -99,7 +99,7 @@ def test_a_plan_counts_with_the_judges_that_a_run_has(protocol):
     for agents in (6_000, 30_000):
         scenario = small(protocol, f"agents.count={agents}")
         run = PLANS[protocol](resolve(scenario))
-        judging = finalists.sure(run.mechanism, run.roles.judges, run.beta)
+        judging = finalists.sure_width(run.mechanism, run.roles.judges, run.beta)
         assert plan(scenario).settings["gap"].value == judging
 
 
