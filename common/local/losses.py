@@ -148,8 +148,8 @@ class PairLoss:
         return PARTS
 
     def count(self, records: Records) -> AnyArray:
-        own, other = (each.mistakes(records).astype(np.int16) for each in (self.hypothesis, self.rival))
-        return np.asarray((1 + own - other) * (PARTS // 2), dtype=np.uint16)
+        errors, rival_errors = (each.mistakes(records).astype(np.int16) for each in (self.hypothesis, self.rival))
+        return np.asarray((1 + errors - rival_errors) * (PARTS // 2), dtype=np.uint16)
 
 
 MAX_CUTS = 255

@@ -82,28 +82,28 @@ class Names(Value):
 
     def true(self, feature: int, share: float = 0.0) -> str:
         """Return the condition that a feature is above ``share``, in [0, 1), in words: ``"plan" is "pro"``."""
-        named = self._named(feature)
-        if named is None or (self.shortened and share > 0.0):
+        entry = self._entry(feature)
+        if entry is None or (self.shortened and share > 0.0):
             return f"{self._column(feature)} is above {share:g}"
-        if named.values:
-            return _equality(named.column, named.values)
-        return f"{quoted(named.column)} is above {named.low + share * (named.high - named.low):g}"
+        if entry.values:
+            return _equality(entry.column, entry.values)
+        return f"{quoted(entry.column)} is above {entry.low + share * (entry.high - entry.low):g}"
 
     def factor(self, feature: int) -> str:
         """Return a feature as the factor of a product, in words: the column's number, or 1 or 0 for a category."""
-        named = self._named(feature)
-        return f"(1 if {self.true(feature)}, else 0)" if named is not None and named.values else self._column(feature)
+        entry = self._entry(feature)
+        return f"(1 if {self.true(feature)}, else 0)" if entry is not None and entry.values else self._column(feature)
 
     def conditions(self, features: Iterable[int], *more: str) -> str:
         """Return the conditions of :meth:`true` for the given features, and further conditions, as a list in words."""
         return _join([*(self.true(feature) for feature in features), *more])
 
-    def _named(self, feature: int) -> Column | None:
+    def _entry(self, feature: int) -> Column | None:
         return self.features[feature] if feature < len(self.features) else None
 
     def _column(self, feature: int) -> str:
-        named = self._named(feature)
-        return f"number {feature + 1} of your record" if named is None else quoted(named.column)
+        entry = self._entry(feature)
+        return f"number {feature + 1} of your record" if entry is None else quoted(entry.column)
 
     @property
     def of_label(self) -> str:

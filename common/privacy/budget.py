@@ -144,16 +144,16 @@ def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
         share = remaining
 
 
-def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Event]) -> Budget:
+def open_budget(epsilon: float | None, delta: float | None, events: Sequence[Event]) -> Budget:
     """Open the budget of a run whose planned events are known, or of a run without privacy.
 
     Raises BudgetExceeded if the plan does not fit, with ``requested`` and ``budget`` as epsilons at ``delta``.
 
     Args:
         epsilon, delta: The curator's cap: epsilon > 0 and 0 <= delta < 1, or both None for no privacy.
-        planned: The events of all rounds: the worst case.
+        events: The events of all rounds: the worst case.
     """
-    plan = grouped(planned)
+    plan = grouped(events)
     if epsilon is None and delta is None:
         nothing = ACCOUNTANTS["none"]().budget_filter(plan, math.inf, 1.0)
         return Budget((math.inf, 1.0), "none", nothing, Fraction(0))

@@ -115,10 +115,10 @@ class PlanInputs:
     mechanism: LocalRandomizer
     dropout: float
 
-    def private(self, why: str) -> float:
-        """Return the curator's epsilon; BadScenario if there is none: ``why`` says what it is needed for."""
+    def private(self, reason: str) -> float:
+        """Return the curator's epsilon; BadScenario if there is none: ``reason`` says what it is needed for."""
         if self.epsilon is None:
-            raise BadScenario(f"curator.epsilon: {why}, give one")
+            raise BadScenario(f"curator.epsilon: {reason}, give one")
         return self.epsilon
 
     @property

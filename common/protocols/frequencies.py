@@ -185,9 +185,9 @@ class SelectThenEstimate(Problem):
         means = [2.0 * people.rate(feature) - 1.0 for feature in range(people.d)]
         if claim.feature >= people.d:
             raise BadMessage(f"feature must be below {people.d}, found {claim.feature}")
-        mean, best = means[claim.feature], max(means)
-        right = mean >= best - alpha and abs(claim.mean - mean) <= self.precise
-        return {"correct": right, "mean": mean, "best": best}
+        mean, greatest = means[claim.feature], max(means)
+        correct = mean >= greatest - alpha and abs(claim.mean - mean) <= self.precise
+        return {"correct": correct, "mean": mean, "best": greatest}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
@@ -206,7 +206,7 @@ class SelectThenEstimate(Problem):
         if paper:
             selection = math.ceil(math.log(d) / alpha**2 + math.log(d) / (epsilon * alpha))
             text = "ln d/alpha^2 + ln d/(epsilon alpha)"
-            estimation, other = math.ceil(width**2 / self.precise**2), "1/((2p-1) alpha')^2"
+            estimation, agents_text = math.ceil(width**2 / self.precise**2), "1/((2p-1) alpha')^2"
         else:
             spread = math.log(4.0 * d / beta)
             try:
@@ -219,10 +219,10 @@ class SelectThenEstimate(Problem):
                 raise BadScenario(f"no number of people brings the error below {alpha / 2.0:g}") from None
             text = "2 sqrt(ln(4d/beta)/(2n)) + 2 ln(4d/beta)/(epsilon n) <= alpha/2"
             estimation = math.ceil(math.log(4.0 / beta) * 2.0 * width**2 / self.precise**2)
-            other = "2 ln(4/beta)/((2p-1) alpha')^2"
+            agents_text = "2 ln(4/beta)/((2p-1) alpha')^2"
         return {
             "n": inputs.people(lambda: selection, text, SOURCE),
-            "agents": inputs.agents(lambda: estimation, other, SOURCE),
+            "agents": inputs.agents(lambda: estimation, agents_text, SOURCE),
         }
 
 

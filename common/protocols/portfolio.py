@@ -103,9 +103,9 @@ class Roles:
     @property
     def of_classes(self) -> Self:
         """The same for several classes: no survey, and some teachers report a class, or the model's errors, instead."""
-        fewer = self.teachers // _TELL
-        labels, teachers = self.labels + TEACHINGS * fewer, self.teachers - 2 * fewer
-        return type(self)(labels, teachers, self.unsurveyed.judges, self.both, testers=TEACHINGS * fewer)
+        tenth = self.teachers // _TELL
+        labels, teachers = self.labels + TEACHINGS * tenth, self.teachers - 2 * tenth
+        return type(self)(labels, teachers, self.unsurveyed.judges, self.both, testers=TEACHINGS * tenth)
 
     def of_constants(self, classes: int = 0) -> tuple[int, int]:
         """Return how many judge the answer, and how many report on each constant, of labels or of so many classes."""

@@ -209,20 +209,20 @@ def advise(sizes: Sizes) -> Advice:
         sure = finalists.sure_width(mechanism, roles.judges, sizes.beta)
         protocol = of_classes("portfolio") if sizes.classes else "portfolio"
         choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
-        of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)
-        of_agents, of_survey = _agents_text(sizes, roles, taught), _survey_texts(roles, mechanism)
+        judges_text = forecasting.gap_text(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)
+        agents_text, survey_texts = _agents_text(sizes, roles, taught), _survey_texts(roles, mechanism)
         vague = None
         if of_labels and noise < IGNORANT:
             people, budget = (sizes.n, sizes.agents), (sizes.epsilon, sizes.delta)
             vague = vague_probabilities(people, budget, sizes.dimension, taught)
-        of_people = (of_agents, _noise_text(sizes, noise), *of_survey, *([vague] if vague else []))
-        sentences: tuple[str, ...] = (of_judges, *of_people, f"What fits: {choice}")
+        people_texts = (agents_text, _noise_text(sizes, noise), *survey_texts, *([vague] if vague else []))
+        sentences: tuple[str, ...] = (judges_text, *people_texts, f"What fits: {choice}")
         fields: dict[str, Any] = {"taught": taught, "sure": sure, "likely": likely, "sentences": sentences}
         fields["probabilities"] = vague
         return Advice(protocol="portfolio", noise=noise, warnings=warnings, **fields)
     half = forecasting.half_width(mechanism, sizes.agents, sizes.beta)
-    of_one = forecasting.of_one(mechanism, sizes.agents, sizes.beta, costs=sizes.costs)
-    sentences = (of_one, _noise_text(sizes, noise), "What fits: protocol learn-and-test, the curator's model as it is")
+    text = forecasting.loss_text(mechanism, sizes.agents, sizes.beta, costs=sizes.costs)
+    sentences = (text, _noise_text(sizes, noise), "What fits: protocol learn-and-test, the curator's model as it is")
     fields = {"taught": None, "sure": half, "likely": half, "sentences": sentences}
     return Advice(protocol="learn-and-test", noise=noise, warnings=warnings, **fields)
 

@@ -71,7 +71,7 @@ def detectable_beside_a_constant(mechanism: BitMechanism, roles: Roles, beta: fl
     return min(1.0, width + _QUANTILE * spread)
 
 
-def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int = 0, costs: Costs | None = None) -> str:
+def gap_text(mechanism: BitMechanism, roles: Roles, beta: float, classes: int = 0, costs: Costs | None = None) -> str:
     """Return the forecast of a verdict that compares a model with what one side has alone."""
     judges = roles.judges
     yes = detectable(mechanism, judges, finalists.SHARES["gap"] * beta)
@@ -118,7 +118,7 @@ def worst_constant(classes: int, costs: Costs | None) -> float:
     return costs.miss * costs.false_alarm / ((costs.miss + costs.false_alarm) * costs.heaviest)
 
 
-def of_one(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1, costs: Costs | None = None) -> str:
+def loss_text(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1, costs: Costs | None = None) -> str:
     """Return the forecast for one model, or the best of some rounds, each tested by so many agents at once."""
     half, text, rest = half_width(mechanism, answers, beta / rounds), "on how many of the population the model errs", ""
     if costs is None:
@@ -150,9 +150,9 @@ def forecast(scenario: Scenario, agents: int) -> str | None:
             return None
         roles, learner = Roles.of(answering, scenario.portfolio or Portfolio()), scenario.curator.learner
         classes = 0 if learner is None else learner.class_columns[1]
-        return of_judges(mechanism, roles.of_classes if classes else roles, beta, classes, costs)
+        return gap_text(mechanism, roles.of_classes if classes else roles, beta, classes, costs)
     if not demands.reweighs:
-        return of_one(mechanism, answering, beta, costs=costs)
+        return loss_text(mechanism, answering, beta, costs=costs)
     rounds = scenario.curator.rounds
     if scenario.halts:
         level = _PERCENT * scenario.levels[1]
@@ -162,4 +162,4 @@ def forecast(scenario: Scenario, agents: int) -> str | None:
         )
     if rounds == PLAN:
         return None
-    return of_one(mechanism, answering // int(rounds), beta, int(rounds), costs)
+    return loss_text(mechanism, answering // int(rounds), beta, int(rounds), costs)

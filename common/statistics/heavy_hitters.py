@@ -37,30 +37,30 @@ def ladder(bits: int, oracle: FrequencyOracle) -> tuple[int, ...]:
     return (first, *(first + -(-(bits - first) * k // steps) for k in range(1, steps + 1)))
 
 
-def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: float, kept: int = KEPT) -> Words:
+def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: float, beam: int = KEPT) -> Words:
     """List the items whose share is shown to be above 0, the most supported first, uint64.
 
     A candidate of the last group is listed if the interval of its share lies above 0. All these intervals hold together
     with probability 1 - beta (:func:`~common.statistics.frequency.binomial_intervals`, among all candidates), so that
-    with probability beta/2 at most any with a share of 0 is listed. Time is proportional to answers times ``kept`` with
+    with probability beta/2 at most any with a share of 0 is listed. Time is proportional to answers times ``beam`` with
     Hadamard response, and to answers times candidates with others.
 
     Args:
         query: The question; :func:`ladder` gives good prefixes. Its public randomness was drawn at random.
         answers: One batch.
         beta: Failure probability, in (0, 1).
-        kept: Prefixes that go on from each length to the next; at least 1.
+        beam: Prefixes that go on from each length to the next; at least 1.
     """
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
-    if kept < 1:
-        raise BadInput(f"at least 1 prefix must be kept, found {kept}")
+    if beam < 1:
+        raise BadInput(f"at least 1 prefix must be kept, found {beam}")
     lengths = tuple(sorted(set(query.lengths)))
-    _check_candidates(lengths, kept)
+    _check_candidates(lengths, beam)
     batches = reports_by_length(query, answers)
     prefixes, previous = np.zeros(1, dtype=np.uint64), 0
     for length in lengths[:-1]:
-        prefixes = _most_supported(batches[length], oracle, prefixes, length - previous, kept)
+        prefixes = _most_supported(batches[length], oracle, prefixes, length - previous, beam)
         previous = length
     last, step = batches[lengths[-1]], lengths[-1] - previous
     bar = _listing_count(oracle, query.domain, len(last), beta / (len(prefixes) << step))
@@ -73,17 +73,17 @@ def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: floa
     return np.asarray(items[np.lexsort((items, -supports))])
 
 
-def _most_supported(reports: Reports, oracle: FrequencyOracle, prefixes: Words, step: int, kept: int) -> Words:
-    """Return the most supported continuations, at most ``kept``; ties go to the smaller items."""
+def _most_supported(reports: Reports, oracle: FrequencyOracle, prefixes: Words, step: int, beam: int) -> Words:
+    """Return the most supported continuations, at most ``beam``; ties go to the smaller items."""
     items, supports = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
     for more_items, more_supports in _continuations(reports, oracle, prefixes, step):
-        bar = supports[-1] if len(supports) == kept else 0
+        bar = supports[-1] if len(supports) == beam else 0
         above = np.flatnonzero(more_supports >= bar)
-        if len(above) > 4 * kept:
-            bar = np.partition(more_supports, len(more_supports) - kept)[len(more_supports) - kept]
+        if len(above) > 4 * beam:
+            bar = np.partition(more_supports, len(more_supports) - beam)[len(more_supports) - beam]
             above = np.flatnonzero(more_supports >= bar)
         items, supports = np.concatenate([items, more_items[above]]), np.concatenate([supports, more_supports[above]])
-        order = np.lexsort((items, -supports))[:kept]
+        order = np.lexsort((items, -supports))[:beam]
         items, supports = items[order], supports[order]
     return items
 
@@ -108,7 +108,7 @@ def _listing_count(oracle: FrequencyOracle, domain: int, count: int, miss: float
     return narrowed(listed, -1, count + 1, 0.0)
 
 
-def _check_candidates(lengths: tuple[int, ...], kept: int) -> None:
+def _check_candidates(lengths: tuple[int, ...], beam: int) -> None:
     previous, survivors = 0, 1
     for length in lengths:
         count = survivors << (length - previous)
@@ -117,4 +117,4 @@ def _check_candidates(lengths: tuple[int, ...], kept: int) -> None:
                 f"there would be {count} candidates of {length} bits: ask for prefixes of more lengths, nearer to each "
                 "other, or keep fewer"
             )
-        survivors, previous = min(count, kept), length
+        survivors, previous = min(count, beam), length

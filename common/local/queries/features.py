@@ -203,8 +203,8 @@ class ItemQuery(FrequencyQuery, BitsQuery):
 
     def evaluate(self, records: Records, slots: Indices) -> Words:
         items = pack(records.features)
-        cut = self.bits - np.array(self.lengths, dtype=np.uint64)[slots % len(self.lengths)]
-        return np.asarray(items >> cut, dtype=np.uint64)
+        shift = self.bits - np.array(self.lengths, dtype=np.uint64)[slots % len(self.lengths)]
+        return np.asarray(items >> shift, dtype=np.uint64)
 
 
 @QUERIES.register("listed")

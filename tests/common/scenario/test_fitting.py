@@ -19,9 +19,9 @@ from common.scenario.forecasting import (
     detectable,
     detectable_beside_a_constant,
     forecast,
+    gap_text,
     half_width,
-    of_judges,
-    of_one,
+    loss_text,
     points,
     worst_constant,
 )
@@ -51,7 +51,7 @@ def test_what_agents_teach_and_decide_is_said_beforehand():
         "462 of 617 agents teach: they tell the mean error of the model's probabilities to within 11 points (one "
         "standard deviation). 155 judge the answer and the best that either side has alone"
     )
-    assert few.sentences[0] == of_judges(WARNER, Roles.of(617, Portfolio()), 0.05)
+    assert few.sentences[0] == gap_text(WARNER, Roles.of(617, Portfolio()), 0.05)
     assert (few.protocol, few.warnings) == ("portfolio", ())
     assert (round(many.sure, 3), round(many.likely, 3)) == (0.086, 0.03)
     assert fitting.advise(sizes(agents=2_500)).sure < 0.18
@@ -175,7 +175,7 @@ def test_what_is_forecast_beside_a_constant_is_shown_as_often_as_that():
     assert OFTEN - 0.05 < np.mean(shown) < OFTEN + 0.15
     of_three = Roles.of(20_000, Portfolio()).of_classes
     assert of_three.of_constants(3) == (3_500, of_three.labels // 3)
-    told = of_judges(WARNER, of_three, 0.05, 3)
+    told = gap_text(WARNER, of_three, 0.05, 3)
     assert "'better than saying the same to everybody' is shown from 20 points on, too" in told
 
 
@@ -193,7 +193,7 @@ def test_what_is_forecast_beside_a_constant_is_shown_as_often_as_that():
 )
 def test_no_verdict_is_forecast_of_a_difference_that_no_model_can_have(agents, classes, costs, says):
     roles = Roles.of(agents, Portfolio())
-    assert says in of_judges(WARNER, roles.of_classes if classes else roles, 0.05, classes, costs)
+    assert says in gap_text(WARNER, roles.of_classes if classes else roles, 0.05, classes, costs)
     of_positives = np.linspace(0.0, 1.0, 2001)  # with each share of one label the better of both constants
     miss, false_alarm = (1.0, 1.0) if costs is None else costs.weights
     worst = np.minimum(of_positives * miss, (1.0 - of_positives) * false_alarm).max()
@@ -213,7 +213,7 @@ def test_what_a_verdict_can_say_is_forecast_for_each_protocol_and_for_the_agents
     beta = portfolio_of().beta
     judging = forecast(portfolio_of("agents.dropout=0.5"), 20_000)
     mechanism = Warner(epsilon=portfolio_of().agents.mechanism.guarantee[0])
-    assert judging == of_judges(mechanism, Roles.of(10_000, Portfolio()), beta)
+    assert judging == gap_text(mechanism, Roles.of(10_000, Portfolio()), beta)
     for changes, agents, words in (
         (["protocol=learn-and-test"], 469, "to within 10 points, with 95% confidence; nothing is asked about saying"),
         (["mode=agnostic", "curator.rounds=3"], 3 * 469, "to within 13 points, with 95% confidence"),
@@ -223,7 +223,7 @@ def test_what_a_verdict_can_say_is_forecast_for_each_protocol_and_for_the_agents
         assert words in forecast(load("ball", ["beta=0.05", "alpha=0.08", "accuracy.halt_below=4", *sets]), agents)
     assert forecast(load("ball", ["agents.loss=hinge"]), 469) is None
     assert forecast(load("select-then-estimate"), 469) is None
-    assert "to within 50 points" in of_one(WARNER, 0, 0.05)
+    assert "to within 50 points" in loss_text(WARNER, 0, 0.05)
 
 
 def test_people_who_may_be_too_different_to_help_are_named_beforehand():
@@ -249,17 +249,17 @@ def test_a_forecast_about_mistakes_that_have_costs_is_in_what_a_hundred_people_c
     """A loss is a cost as a part of the heavier one: 10 points of it are 40 a hundred people where a miss costs 4."""
     costs = ["agents.costs={miss: 4, false_alarm: 1}"]
     told = forecast(portfolio_of(*costs), 16_000)
-    of_one = forecast(portfolio_of(*costs, "protocol=learn-and-test"), 469)
+    sentence = forecast(portfolio_of(*costs, "protocol=learn-and-test"), 469)
     yes, probably = (
         math.ceil(400.0 * detectable(WARNER, Roles.of(16_000, Portfolio()).judges, miss)) for miss in (0.025, 0.05)
     )
     assert f"costs {yes} a hundred people less (a miss costs 4, a false alarm 1) than the best" in told
     assert f"'probably' from {probably} a hundred people on" in told
-    assert "what the model costs (a miss costs 4, a false alarm 1), to within 40 a hundred people, with 95%" in of_one
+    assert "what the model costs (a miss costs 4, a false alarm 1), to within 40 a hundred people, with 95%" in sentence
     assert "of less than" in told
     assert "mostly that it cannot be told. Where that best" in told
-    assert of_one.endswith("so whether the model is better cannot be told")
-    assert "point" not in told + of_one
-    assert "errs" not in told + of_one
+    assert sentence.endswith("so whether the model is better cannot be told")
+    assert "point" not in told + sentence
+    assert "errs" not in told + sentence
     few = fitting.advice(portfolio_of(*costs), 20_000, 100)
     assert "100 agents cannot tell less than a cost of 153 a hundred people apart" in few.warnings[0]

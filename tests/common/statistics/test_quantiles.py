@@ -223,7 +223,7 @@ def test_devices_and_search_speak_of_the_same_items() -> None:
     slots = source.derive("order").words(n).argsort().astype(np.int64)
     values = answers.evaluate(query, records.only(query.columns), slots)
     given = Answers(n, answers.randomize(query, values, oracle, slots, source), slots)
-    assert find(query, oracle, given, 0.01, kept=16).tolist() == [0xBBBBBB]
+    assert find(query, oracle, given, 0.01, beam=16).tolist() == [0xBBBBBB]
 
 
 def test_missing_answers_are_no_matter_and_none_at_all_list_nothing() -> None:
@@ -232,6 +232,6 @@ def test_missing_answers_are_no_matter_and_none_at_all_list_nothing() -> None:
     items = np.full(4000, 77, dtype=np.uint64)
     given = ask(query, oracle, items, 1)
     some = Answers(4000, given.values[::3], given.slots[::3])
-    assert find(query, oracle, some, 0.05, kept=8).tolist() == [77]
+    assert find(query, oracle, some, 0.05, beam=8).tolist() == [77]
     none = Answers(4000, given.values[:0], given.slots[:0])
-    assert len(find(query, oracle, none, 0.05, kept=8)) == 0
+    assert len(find(query, oracle, none, 0.05, beam=8)) == 0
