@@ -58,7 +58,7 @@ class PlanRequest:
     agnostic: bool
 
     def delta_budget(self, subject: str) -> tuple[float, float]:
-        """Return the curator's epsilon and its positive delta, to plan ``what``; BadScenario if one is missing."""
+        """Return the curator's epsilon and its positive delta, to plan ``subject``; BadScenario if one is missing."""
         if self.epsilon is None or not self.delta:
             raise BadScenario(f"planning {subject} needs the curator's epsilon and a positive delta")
         return self.epsilon, self.delta

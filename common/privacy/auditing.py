@@ -73,10 +73,10 @@ def audit(
     """
     searched = [_rows(subject(value, runs, source.derive("search", i))) for i, value in enumerate(inputs)]
     tested = [_rows(subject(value, runs, source.derive("test", i))) for i, value in enumerate(inputs)]
-    return _result(searched, tested, delta, failure)
+    return _finding(searched, tested, delta, failure)
 
 
-def _result(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, failure: float) -> AuditFinding:
+def _finding(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, failure: float) -> AuditFinding:
     count, runs = _partition(*searched), len(tested[0])
     counts = [count(outputs) for outputs in searched]
     best, event, direction = -math.inf, np.zeros(len(counts[0]), dtype=bool), 1
@@ -119,7 +119,7 @@ def exceeds(
             outputs.append(_rows(subject(inputs[i], stop - start, source.derive("look", look, half, i))))
         searched, tested = ([np.concatenate(batches[half, i]) for i in range(2)] for half in ("search", "test"))
         start = stop
-        if _result(searched, tested, delta, risk * failure).epsilon > epsilon:
+        if _finding(searched, tested, delta, risk * failure).epsilon > epsilon:
             return True
     return False
 

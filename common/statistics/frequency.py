@@ -73,7 +73,7 @@ def signed_shares(questions: Questions, mechanism: BitMechanism) -> Floats:
     """Estimate, for every item, the share of agents that hold it with sign +, less that with sign -; shape (2^bits,).
 
     Unbiased; the variance is at most 1/(n (2p-1)^2) over the public rows and the randomized responses, since each of n
-    answers adds +-1/(n (2p-1)). ``asked`` are questions about the same items, 2^24 of them at most; at least one.
+    answers adds +-1/(n (2p-1)). ``questions`` are about the same items, 2^24 of them at most; at least one.
     """
     bits = questions[0][0].code_bits
     if 1 << bits > MAX_LISTED:

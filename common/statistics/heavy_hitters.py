@@ -63,11 +63,11 @@ def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: floa
         prefixes = _most_supported(batches[length], oracle, prefixes, length - previous, beam)
         previous = length
     last, step = batches[lengths[-1]], lengths[-1] - previous
-    bar = _listing_count(oracle, query.domain, len(last), beta / (len(prefixes) << step))
+    threshold = _listing_count(oracle, query.domain, len(last), beta / (len(prefixes) << step))
     listed = [
         (items[above], supports[above])
         for items, supports in _continuations(last, oracle, prefixes, step)
-        for above in [np.flatnonzero(supports >= bar)]
+        for above in [np.flatnonzero(supports >= threshold)]
     ]
     items, supports = (np.concatenate(parts) for parts in zip(*listed, strict=True))
     return np.asarray(items[np.lexsort((items, -supports))])
@@ -77,11 +77,11 @@ def _most_supported(reports: Reports, oracle: FrequencyOracle, prefixes: Words, 
     """Return the most supported continuations, at most ``beam``; ties go to the smaller items."""
     items, supports = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
     for more_items, more_supports in _continuations(reports, oracle, prefixes, step):
-        bar = supports[-1] if len(supports) == beam else 0
-        above = np.flatnonzero(more_supports >= bar)
+        threshold = supports[-1] if len(supports) == beam else 0
+        above = np.flatnonzero(more_supports >= threshold)
         if len(above) > 4 * beam:
-            bar = np.partition(more_supports, len(more_supports) - beam)[len(more_supports) - beam]
-            above = np.flatnonzero(more_supports >= bar)
+            threshold = np.partition(more_supports, len(more_supports) - beam)[len(more_supports) - beam]
+            above = np.flatnonzero(more_supports >= threshold)
         items, supports = np.concatenate([items, more_items[above]]), np.concatenate([supports, more_supports[above]])
         order = np.lexsort((items, -supports))[:beam]
         items, supports = items[order], supports[order]

@@ -111,9 +111,9 @@ def _clip(value: float) -> float:
 
 def _bits(truth: float, ones: float, count: int, miss: float, once: bool) -> tuple[float, float, float]:
     mean = ones / count
-    covered, fair = _binomial(ones, count, miss) if once else _mixed(ones, count, miss), 2.0 * truth - 1.0
+    covered, gain = _binomial(ones, count, miss) if once else _mixed(ones, count, miss), 2.0 * truth - 1.0
     ends = (edge(covered, mean, 0.0), mean, edge(covered, mean, 1.0))
-    low, middle, high = ((q - (1.0 - truth)) / fair for q in ends)
+    low, middle, high = ((q - (1.0 - truth)) / gain for q in ends)
     return middle, low, high
 
 
@@ -121,8 +121,8 @@ def _mixed(ones: float, count: int, miss: float) -> Callable[[float], bool]:
     zeros = count - ones
     mixture = float(betaln(ones + 0.5, zeros + 0.5) - betaln(0.5, 0.5))
     # Margin for rounding errors: betaln and the sums are near count * ln 2 in size.
-    bar = -math.log(miss) + _ROUNDING * (count + 64)
-    return lambda q: mixture - _log_likelihood(ones, zeros, q) < bar
+    threshold = -math.log(miss) + _ROUNDING * (count + 64)
+    return lambda q: mixture - _log_likelihood(ones, zeros, q) < threshold
 
 
 def _binomial(ones: float, count: int, miss: float) -> Callable[[float], bool]:
@@ -143,11 +143,11 @@ def _log_likelihood(ones: float, zeros: float, q: float) -> float:
 
 
 def _reals(mechanism: Mechanism, total: float, count: int, miss: float, once: bool) -> tuple[float, float, float]:
-    bar = math.log(2.0 / miss)
+    threshold = math.log(2.0 / miss)
     rates = [2.0 ** (4 - k / (_FINER if once else 1)) for k in range(_COMPONENTS * (_FINER if once else 1))]
     costs = [(rate, mechanism.log_mgf(rate), mechanism.log_mgf(-rate)) for rate in rates]
     weights = [0.0 if once else -math.log((k + 1) * (k + 2)) for k in range(len(rates))]
-    together = max if once else log_sum
+    combine = max if once else log_sum
 
     def covered(mean: float) -> bool:
         ups, downs = [], []
@@ -155,7 +155,7 @@ def _reals(mechanism: Mechanism, total: float, count: int, miss: float, once: bo
             ups.append(weight + rate * (total - count * mean) - count * up)
             downs.append(weight - rate * (total - count * mean) - count * down)
         slack = _ROUNDING * (rates[0] * (abs(total) + count) + 64)
-        return bool(max(together(ups), together(downs)) - slack < bar)
+        return bool(max(combine(ups), combine(downs)) - slack < threshold)
 
     mean = total / count
     return mean, edge(covered, mean, min(mean, 0.0)), edge(covered, mean, max(mean, 1.0))

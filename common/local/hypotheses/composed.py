@@ -145,7 +145,7 @@ class Argmax(Hypothesis):
 
     @classmethod
     def constant(cls, first: int, count: int, index: int) -> Self:
-        """Return the hypothesis that predicts class ``chosen`` of ``count`` for every record."""
+        """Return the hypothesis that predicts class ``index`` of ``count`` for every record."""
         scores = (Linear(weights=(0.0,), threshold=-1.0 if c == index else 0.0) for c in range(count))
         return cls(first=first, hypotheses=tuple(scores))
 
@@ -153,7 +153,7 @@ class Argmax(Hypothesis):
     def always(self) -> int | None:
         """The class that it predicts for every record, if its scores do not depend on features; else None."""
         constants = [
-            -scored.threshold for scored in self.hypotheses if isinstance(scored, Linear) and not any(scored.weights)
+            -scorer.threshold for scorer in self.hypotheses if isinstance(scorer, Linear) and not any(scorer.weights)
         ]
         return int(np.argmax(constants)) if len(constants) == len(self.hypotheses) else None
 
@@ -233,8 +233,8 @@ def recalibrated(
 ) -> Hypothesis:
     """Recalibrate a hypothesis; a half-space without groups remains one. BadMessage if it cannot be part of another."""
     if isinstance(hypothesis, Linear) and not groups:
-        scaled = {"weights": tuple(slope * weight for weight in hypothesis.weights)}
-        return Linear.parse({**scaled, "threshold": slope * hypothesis.threshold - intercepts[0]})
+        fields = {"weights": tuple(slope * weight for weight in hypothesis.weights)}
+        return Linear.parse({**fields, "threshold": slope * hypothesis.threshold - intercepts[0]})
     return Recalibrated.parse({"hypothesis": hypothesis, "slope": slope, "intercepts": intercepts, "groups": groups})
 
 

@@ -134,7 +134,7 @@ def hypothesis_kinds(wire: Any) -> frozenset[str]:
     """
     kinds: set[str] = set()
     values = wire.values() if isinstance(wire, dict) else wire if isinstance(wire, list) else ()
-    for value in (each for each in values if isinstance(each, dict | list)):
+    for value in (child for child in values if isinstance(child, dict | list)):
         kind = value.get("kind") if isinstance(value, dict) else None
         kinds |= {kind} if isinstance(kind, str) and kind in HYPOTHESES.names() else hypothesis_kinds(value)
     return frozenset(kinds)

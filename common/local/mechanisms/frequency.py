@@ -139,8 +139,8 @@ class KaryResponse(FrequencyOracle, PureMechanism):
         return respond(within(items, domain), self.symbols(domain), self.rates(domain)[0], source)
 
     def supports(self, answers: AnyArray, domain: int, publics: Words, candidates: Words) -> Indices:
-        named = np.bincount(answers, minlength=domain)
-        return np.asarray(named[candidates.astype(np.int64)], dtype=np.int64)
+        counts = np.bincount(answers, minlength=domain)
+        return np.asarray(counts[candidates.astype(np.int64)], dtype=np.int64)
 
 
 def respond(symbols: Words, count: int, truth: float, source: RandomSource) -> AnyArray:
@@ -183,8 +183,8 @@ class LocalHashing(FrequencyOracle, PureMechanism):
     @cached_property
     def buckets(self) -> int:
         """The number of buckets g with the least variance for an item that few hold."""
-        near = (exp_below(self.epsilon) >> EXP_BITS) + 1
-        return min((near, near + 1), key=self._variance)
+        guess = (exp_below(self.epsilon) >> EXP_BITS) + 1
+        return min((guess, guess + 1), key=self._variance)
 
     def _variance(self, buckets: int) -> float:
         truth = k_ary_response_probability(self.epsilon, buckets)

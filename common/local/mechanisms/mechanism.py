@@ -41,7 +41,7 @@ class LocalRandomizer(RegisteredValue):
         """Return the kind of an answer, for items of a domain or (None) a value in [0, 1], or raise PolicyRefused."""
 
     def affordable(self, budget: tuple[float, float]) -> Self:
-        """Return the variant for an agent with the (epsilon, delta) ``left``; it may still cost more than that."""
+        """Return the variant for an agent with the (epsilon, delta) ``budget``; it may still cost more than that."""
         return self
 
     def leaves(self, domain: int | None) -> str:
@@ -307,8 +307,8 @@ class Laplace(Mechanism, PureMechanism):
             chance = Fraction(digits[-1], self.one)
             product, none, all_ones = product * chance / (1 - chance), none * (1 - chance), all_ones * chance
         first = none * (1 - self.flat_chance) + flat
-        other = math.ceil(self.one * q / (q + first / 2))
-        return (other, *digits)
+        nonzero = math.ceil(self.one * q / (q + first / 2))
+        return (nonzero, *digits)
 
     @cached_property
     def _parts(self) -> Words:
@@ -323,8 +323,8 @@ class Laplace(Mechanism, PureMechanism):
     def noise(self, count: int, source: RandomSource) -> Floats:
         """Draw ``count`` independent Z, float64; clip an integer plus Z to +-:data:`LIMIT` before its release."""
         sign = 1.0 - 2.0 * (source.words(count) & np.uint64(1))
-        other = _coins(self._parts[:1], count, source)[0]
-        return np.asarray(other * sign * (1.0 + self.successes(count, source)), dtype=np.float64)
+        nonzero = _coins(self._parts[:1], count, source)[0]
+        return np.asarray(nonzero * sign * (1.0 + self.successes(count, source)), dtype=np.float64)
 
     def successes(self, count: int, source: RandomSource) -> Floats:
         """Draw ``count`` independent numbers of successes, with probability q each, before a failure, by digits."""
