@@ -105,12 +105,19 @@ class Digester:
     ) -> People:
         """Return the people of a table that is given in pieces; BadData if an id is missing, or two rows have the same.
 
-        A missing field is null or the empty text; ``named``: the columns have meaningful names.
+        BadData also if there is no column. A missing field is null or the empty text; ``named``: the columns have
+        meaningful names.
         """
+        place = ", ".join(path.name for path in files) + ": " if files else ""
         columns: list[str] = []
         parts = []
         for frame in frames:
             columns = frame.columns
+            if not columns:
+                raise BadData(
+                    f"{place}no column but the label's is there exactly once, so nobody could be recognised in a "
+                    "further run: rename columns that are there twice"
+                )
             parts.append(np.stack([self.cells(frame[name]) for name in columns], axis=1))
         cells = np.concatenate(parts) if parts else np.empty((0, 0), dtype=np.uint64)
         names = np.array([self.name(name) if named or name == id_column else 0 for name in columns], dtype=np.uint64)
@@ -118,8 +125,7 @@ class Digester:
             cells, names, 0 if id_column is None else self.name(id_column), tuple(self.file(path) for path in files)
         )
         if id_column is not None:
-            place = ", ".join(path.name for path in files)
-            self._check_ids(who, id_column, f"{place}: " if place else "")
+            self._check_ids(who, id_column, place)
         return who
 
     def people_of(self, table: TableSource, folder: Path) -> People:

@@ -257,6 +257,12 @@ def test_columns_that_have_no_text_and_are_there_twice_are_left_out(tmp_path):
     assert people(tmp_path / "twice.csv").cells.shape == (1, 1)
 
 
+def test_people_without_any_column_to_know_them_by_are_refused(tmp_path):
+    (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
+    with pytest.raises(BadData, match="no column but the label's is there exactly once"):
+        people(tmp_path / "twice.csv")
+
+
 def test_a_file_without_rows_has_nobody(tmp_path):
     path = tmp_path / "nobody.csv"
     path.write_text("a,b\n")
