@@ -190,5 +190,5 @@ def payable(delta: float, error: Fraction) -> float:
     """
     if error == 0:
         return MAX_EPSILON
-    power = math.floor(down(math.log2(delta / 2.0) - up(math.log2(error)))) if delta > 0.0 else 0
+    power = math.floor(down(math.log2(delta / 2.0) - up(math.log2(error)))) if delta / 2.0 > 0.0 else 0
     return min((1.0 - 1e-9) * math.log(2.0**power - 1.0), MAX_EPSILON) if power > 1 else 0.0

@@ -396,6 +396,7 @@ def test_what_is_payable_leaves_half_of_delta_and_little_more_leaves_none(delta,
     assert delta / 2.0 <= events.delta_left(delta, epsilon, error) < delta
     assert events.delta_left(delta, epsilon + 2.0, error) < 0.0
     assert events.payable(1e-9, Fraction(1, 10**9)) == events.payable(0.0, Fraction(1, 10**99)) == 0.0
+    assert events.payable(5e-324, Fraction(1, 2**116)) == 0.0  # half of it is 0 in doubles
 
 
 @for_each("epsilon", [80.0, 300.0, 700.0, 1e5])
