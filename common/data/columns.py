@@ -127,7 +127,10 @@ def series_of(name: str, column: Any) -> polars.Series:
 
 def _listed(name: str, values: Sequence[Any]) -> polars.Series:
     texts = [value if type(value) is str else _typed_text(value, name) for value in values]
-    return polars.Series(name, texts, polars.String)
+    try:
+        return polars.Series(name, texts, polars.String)
+    except UnicodeEncodeError:
+        raise _unsupported(name, "texts with halves of characters (surrogates)") from None
 
 
 def _unsupported(name: str, what: str) -> BadData:

@@ -113,6 +113,7 @@ def test_floats_keep_their_value(numbers):
         (np.array([1j]), "complex numbers"),
         ([[1]], "list"),
         (pandas.Series([object()]), "object"),
+        (["\ud800"], "halves of characters"),
         ([10**4000], "an integer of more than 10,000 bits"),
         (np.zeros((2, 2)), "(rows,)"),
     ],
