@@ -148,7 +148,8 @@ def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
     """
     if not (n > 0 and 0.0 < epsilon < math.inf and 0.0 <= delta < 1.0):
         return NARROW  # such numbers are refused where the scenario is read
-    return min(WIDE, max(NARROW, QUIET / private_excess(n, epsilon, delta, dimension, 0.5)))
+    excess = private_excess(n, epsilon, delta, dimension, 0.5)  # 0 in doubles if n epsilon is beyond them
+    return min(WIDE, max(NARROW, QUIET / excess)) if excess > 0.0 else WIDE
 
 
 def usual_learner(agents: int) -> dict[str, Any]:

@@ -112,6 +112,7 @@ def test_the_ball_is_as_wide_as_noise_allows():
     assert (wide, narrow) == (60.0, 2.0)
     assert fitting.private_excess(4_000, 1.0, 1e-6, 24, middle / 2.0) == pytest.approx(0.05)
     assert fitting.diameter(4_000, 2.0, 1e-6, 24) == pytest.approx(2.0 * middle)
+    assert fitting.diameter(4_000, 1e308, 1e-6, 24) == 60.0  # n epsilon is no double
     for wrong in ((4_000, -1.0, 1e-6), (4_000, 0.0, 1e-6), (4_000, 1.0, -0.1), (0, 1.0, 1e-6)):
         assert fitting.diameter(*wrong, 24) == 2.0  # refused later, where the scenario is read
 
