@@ -125,6 +125,10 @@ class Number(Value):
     def _ordered(self) -> Self:
         if self.low >= self.high:
             raise ValueError(f"low = {self.low} must be below high = {self.high}")
+        if math.isinf(self.high - self.low):
+            raise ValueError(
+                f"low = {self.low} and high = {self.high} are farther apart than any number: take nearer ones"
+            )
         if self.fill is not None and not self.low <= self.fill <= self.high:
             raise ValueError(f"fill = {self.fill} must be between low = {self.low} and high = {self.high}")
         return self

@@ -234,6 +234,8 @@ def bounded(value: Any, what: str) -> tuple[float, float]:
         raise BadFit(f"{what} must be a pair (low, high) of public numbers, found {value!r}") from None
     if not -math.inf < low < high < math.inf:
         raise BadFit(f"{what} must have low < high, both finite, found ({low:g}, {high:g})")
+    if math.isinf(high - low):
+        raise BadFit(f"{what} are farther apart than any number, found ({low:g}, {high:g}): give nearer ones")
     return low, high
 
 

@@ -72,6 +72,7 @@ MISTAKES = {
     ),
     "bounds in words": bounded("as age=18:90", "age=young:old"),
     "bounds that are swapped": bounded("must be below high", "age=90:18"),
+    "bounds too far apart": bounded("farther apart than any number", "age=-1e308:1e308"),
     "a column that is forgotten": Mistake(
         "--skip", options={"--bounds": ("age=18:90",)}, then={"--bounds": ("age=18:90",), "--skip": "income"}
     ),

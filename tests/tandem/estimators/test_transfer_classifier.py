@@ -199,6 +199,7 @@ REFUSALS = {
     "unknown setting": ({"learner": {"name": "sgd", "colour": 1}}, "colour: unknown key"),
     "noise too small": ({"learner": {"name": "sgd", "noise": 0.1}}, "the budget is 1"),
     "bounds": ({"bounds": (1.0, -1.0)}, "low < high"),
+    "bounds too far apart": ({"bounds": (-1e308, 1e308)}, "farther apart than any number"),
     "bounds of each": ({"bounds": [(0, 1)]}, "1 pairs for 2 columns"),
     "bounds by name": ({"bounds": {"x0": (0, 1)}}, "bounds: 'x1': there are none"),
     "norm": ({"norm": -2.0}, "norm must be"),
