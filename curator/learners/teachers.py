@@ -38,22 +38,27 @@ def votes(
     points: AnyArray,
     source: RandomSource,
     classes: Indices,
+    aside: AnyArray | None = None,
 ) -> Bits:
     """Return the class that each of k teachers gives to each of m points, shape (k, m), uint8.
 
     A teacher is a function of its chunk, the points and its own seed, so a record changes only the votes of its chunk.
     A teacher without records, or that cannot be trained, votes for class 0; one that sees a single class votes for it.
+    The votes on h people set ``aside`` follow, shape (k, m + h): each depends on that person and the teacher alone.
 
     Args:
         features: Features of the records, shape (n, d).
         chunk: The chunk of each record, shape (n,), in [0, k).
         points: Features of public points, shape (m, d).
         classes: The class of each record, shape (n,), in [0, 256); records with a negative class teach no teacher.
+        aside: Features of people who teach no teacher and are not public, shape (h, d); None for none.
     """
-    cast = np.empty((chunks, len(points)), dtype=np.uint8)
+    people = points[:0] if aside is None else aside
+    cast = np.empty((chunks, len(points) + len(people)), dtype=np.uint8)
     with unchecked():
         for number, teacher in enumerate(trained(classifier, features, chunk, chunks, source, classes)):
-            cast[number] = vote(teacher, points)
+            cast[number, : len(points)] = vote(teacher, points)
+            cast[number, len(points) :] = vote_on_each(teacher, people)
     return cast
 
 
@@ -102,11 +107,45 @@ def vote(teacher: Teacher, points: AnyArray) -> Bits | int:
     """Return the classes that a teacher votes for, shape (m,), or the one class that it votes for everywhere."""
     if isinstance(teacher, int):
         return teacher
-    foreign = not type(teacher).__module__.startswith("sklearn.")  # it may modify the points that others still need
+    found = _predicted(teacher, points)
+    return 0 if found is None else found
+
+
+def _predicted(teacher: Any, points: AnyArray) -> Bits | None:
+    """Return the classes that a classifier predicts; None if it fails, which would say something about its chunk."""
     try:
-        return np.asarray(teacher.predict(points.copy() if foreign else points)).astype(np.uint8).reshape(len(points))
-    except Exception:  # noqa: BLE001 - as above
+        # One of another package may modify the points that others still need.
+        shown = points if _of_scikit(teacher) else points.copy()
+        return np.asarray(teacher.predict(shown)).astype(np.uint8).reshape(len(points))
+    except Exception:  # noqa: BLE001 - whatever it is
+        return None
+
+
+def _of_scikit(teacher: Any) -> bool:
+    return type(teacher).__module__.startswith("sklearn.")
+
+
+def vote_on_each(teacher: Teacher, people: AnyArray) -> Bits | int:
+    """Return the classes that a teacher votes for, shape (h,), each a function of the teacher and that person alone.
+
+    Classifiers of scikit-learn predict row by row, but some fail for all rows if one is odd: for instance if nobody is
+    near (``RadiusNeighborsClassifier``). The vote on such a person is 0, and another person stands in that place while
+    the others are predicted. Other classifiers may compare the rows that they are shown, so they are shown one.
+    """
+    if isinstance(teacher, int) or not len(people):
+        return teacher if isinstance(teacher, int) else 0
+    alone = (people[place : place + 1] for place in range(len(people)))
+    if not _of_scikit(teacher):
+        return np.array([int(np.ravel(vote(teacher, one))[0]) for one in alone], dtype=np.uint8)
+    found = _predicted(teacher, people)
+    if found is not None:
+        return found
+    odd = np.array([_predicted(teacher, one) is None for one in alone])
+    if odd.all():
         return 0
+    others = people.copy()
+    others[odd] = people[np.argmin(odd)]
+    return np.where(odd, 0, vote(teacher, others)).astype(np.uint8)
 
 
 def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
@@ -260,9 +299,9 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
     def apply(self, values: Iterator[Records], source: RandomSource) -> Indices:
         records, aside = self.taught(Records.joined(list(values)))
         kinds, points, chunk = self.classes, self.points, chunk_of(records, self.chunks, self.by)
-        asked = points if aside is None else np.concatenate([points, kinds.inputs(aside.features)])
+        others = None if aside is None else kinds.inputs(aside.features)
         words, classes = source.derive("votes"), kinds.of(records)
-        cast = votes(self.teacher, kinds.inputs(records.features), chunk, self.chunks, asked, words, classes)
+        cast = votes(self.teacher, kinds.inputs(records.features), chunk, self.chunks, points, words, classes, others)
         mistakes = None
         if aside is not None and isinstance(self.aggregation, SparseVector):
             wrong, epsilon = cast[:, len(points) :], self.aggregation.estimate_epsilon

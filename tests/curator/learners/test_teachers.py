@@ -43,6 +43,34 @@ def test_a_record_changes_the_votes_of_its_own_teacher_only(name):
     np.testing.assert_array_equal(np.delete(before, 2, axis=0), np.delete(after, 2, axis=0))
 
 
+class Together:
+    """A teacher that compares each row with the mean of all rows that it is shown at once."""
+
+    def fit(self, features: np.ndarray, classes: np.ndarray) -> None: ...
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        return (features[:, 0] > features[:, 0].mean()).astype(np.int64)
+
+
+@for_each("together", [False, True])
+def test_a_person_set_aside_changes_no_vote_on_anybody_else(together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = Trainable(classifier="RadiusNeighborsClassifier", parameters={"radius": 5.0})
+    if together:
+        monkeypatch.setattr(voting, "build", lambda classifier, seed: Together())
+    records, aside = people(), people(20, 2).features
+
+    def seen() -> np.ndarray:
+        chunk, classes = np.arange(len(records)) % 5, LabelClasses().of(records)
+        source = RandomSource.seeded(1)
+        return voting.votes(near, records.features, chunk, 5, POINTS, source, classes, aside)
+
+    before = seen()
+    aside[7] = 1e4  # so far away that the first classifier refuses to predict, and the other sees another mean
+    np.testing.assert_array_equal(
+        np.delete(before, len(POINTS) + 7, axis=1), np.delete(seen(), len(POINTS) + 7, axis=1)
+    )
+
+
 def test_a_teacher_that_is_warned_says_what_it_learned_all_the_same():
     # Tests make an error of a warning, which a teacher would hide as any other: it would say the negative class.
     hasty = Trainable(classifier="LogisticRegression", parameters={"max_iter": 1, "C": 1e6})
