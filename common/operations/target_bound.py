@@ -57,8 +57,8 @@ class TargetBound(Value):
         return (
             f"the {what} on T is at most {math.ceil(self.value * 1e4) / 1e4:.4f}{says} (losses of both samples "
             f"{self.empirical:.4f}, their discrepancy {self.discrepancy:.4f}, noise {self.noise:.4f}, finite samples "
-            f"{self.sampling:.4f} and {self.estimation:.4f}), with {sure:g}% confidence, if either sample was drawn "
-            "independently from its domain and all features are within the norm"
+            f"{self.sampling:.4f} and {self.estimation:.4f}), with {sure:g}% confidence, if both samples were drawn "
+            "independently from their domains and all features are within the norm"
         )
 
 

@@ -88,6 +88,7 @@ def test_the_right_side_is_that_of_theorem_b_1():
     assert found.estimation == pytest.approx(0.25 * 0.3 * more)
     assert found.value == pytest.approx(sum(found.terms))
     assert "at most 0.5475 (" in found.in_words()
+    assert "if both samples were drawn independently" in found.in_words()
     more = TargetBound.parse({**found.wire(), "value": found.value + 1, "empirical": found.empirical + 1})
     assert "at most 1.5475, which says nothing" in more.in_words()
 
