@@ -109,7 +109,7 @@ class Adapter(HybridEstimator):
         return {"features": self._schema.dimension}
 
     def _settings(self) -> dict[str, Any]:
-        return {"private": "target", **plain(dict(self.settings or {}))}
+        return {"private": "target", **plain(frames.mapping(self.settings, "settings"))}
 
     def _learning(self) -> dict[str, Any]:
         given = self._settings()
@@ -130,9 +130,9 @@ class Adapter(HybridEstimator):
         if self.grid is None:
             return {"mu": "plan", **one}
         judges = "public" if given["private"] == "source" else "held-out"
-        grid = {name: list(values) for name, values in self.grid.items()}
+        grid = {name: list(values) for name, values in frames.mapping(self.grid, "grid").items()}
         several = {"name": "chosen", "learner": one, "grid": grid, "loss": self._loss, "judges": judges}
-        return {"mu": "plan", **several, **CHOICE, **(self._value("choice") or {})}
+        return {"mu": "plan", **several, **CHOICE, **frames.mapping(self._value("choice"), "choice")}
 
     def _assumptions(self) -> tuple[str, ...]:
         return (*super()._assumptions(), "every record of the public sample")
@@ -221,7 +221,8 @@ class DomainAdapterRegressor(BoundedRegressor, Adapter):
     def _settle(self, others: polars.DataFrame) -> None:
         bounds = self._value("response_bounds")
         if isinstance(bounds, str) and bounds == "public":
-            self._range = frames.widened(others[frames.RESPONSE].to_numpy())
+            low, high = frames.widened(others[frames.RESPONSE].to_numpy())
+            self._range = frames.bounded((low, high), "the public sample's least and greatest response")
         else:
             self._range = frames.bounded(bounds, "response_bounds")
 

@@ -201,7 +201,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return a parameter, or an option; BadFit for unknown options."""
         if name not in self._known_options:
             return getattr(self, name)
-        given = dict(self.options or {})
+        given = frames.mapping(self.options, "options")
         if unknown := sorted(given.keys() - self._known_options.keys()):
             what = f"unknown key{'s' if len(unknown) > 1 else ''}; known: {', '.join(sorted(self._known_options))}"
             raise BadFit(f"options: {', '.join(unknown)}: {what}")

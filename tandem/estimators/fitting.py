@@ -31,7 +31,7 @@ from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from deploy.checking import acceptable_of
 from deploy.deployment import Embedded, RunOutput
-from tandem.estimators.frames import RESPONSE, share_beyond
+from tandem.estimators.frames import RESPONSE, mapping, share_beyond
 
 FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"
 _REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
@@ -168,7 +168,7 @@ _TRIAL = 200  # artificial records on which a student is tried
 
 def named(learner: str | Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a learner that was given by its name only, or as a mapping."""
-    return {"name": learner} if isinstance(learner, str) else plain(dict(learner))
+    return {"name": learner} if isinstance(learner, str) else plain(mapping(learner, "learner"))
 
 
 def learner_settings(

@@ -226,6 +226,13 @@ def numeric_schema(bounds: Any, columns: Sequence[str], norm: float | None) -> S
     return Schema(features=features, norm=norm)
 
 
+def mapping(value: Any, what: str) -> dict[str, Any]:
+    """Return a parameter that is a mapping, or None, as a dictionary."""
+    if not isinstance(value, Mapping | None):
+        raise BadFit(f"{what} must be a mapping, found {value!r:.80}")
+    return dict(value or {})
+
+
 def bounded(value: Any, what: str) -> tuple[float, float]:
     """Return a pair low < high of finite numbers."""
     try:

@@ -435,3 +435,24 @@ def test_a_column_may_have_an_empty_name_as_an_index_has_that_pandas_wrote():
     for names in (["", "b"], ["a", ""]):
         frame = polars.DataFrame(dict(zip(names, points.T, strict=True)))
         np.testing.assert_array_equal(quick().fit(frame, y).coef_, quick().fit(points, y).coef_)
+
+
+@for_each(
+    ("kind", "change"),
+    [
+        (TransferClassifier, {"options": [1]}),
+        (TransferClassifier, {"learner": 3}),
+        (DomainAdapter, {"settings": "alpha"}),
+        (DomainAdapter, {"grid": [0.1]}),
+    ],
+)
+def test_a_parameter_that_is_no_mapping_is_named(kind, change):
+    X, y = square(60, 1)
+    others = {"public": square(60, 2)} if kind is DomainAdapter else {}
+    check_refused(kind(random_state=0, **change), f"{next(iter(change))} must be a mapping, found ", X, y, **others)
+
+
+def test_public_responses_that_are_too_far_apart_are_refused():
+    X = square(60, 1)[0]
+    ends = np.array([1e308, -1e308, *X[2:, 0]])
+    check_refused(DomainAdapterRegressor(random_state=0), "least and greatest response", X, X[:, 0], public=(X, ends))
