@@ -102,9 +102,9 @@ def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) ->
     """Return the key of the referee that a curator must obey: the given one, or that of the run in its ledger."""
     if given is not None:
         return check_public(given, "--referee-key")
-    for entry in Chain(folder / LEDGER).entries:
-        if entry.kind == OPEN:
-            return str(entry.body["referee"])
+    opened = referee_in(folder)
+    if opened is not None:
+        return opened
     if trust_first_contact:
         return None
     raise BadInput(
@@ -112,6 +112,12 @@ def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) ->
         "ever. Give the referee's public key with --referee-key (its operator prints it: referee key), or "
         "--trust-first-contact, if the first referee to open a run is to be obeyed"
     )
+
+
+def referee_in(folder: Path) -> str | None:
+    """Return the key of the referee whose run has a curator's budget, by its ledger; None if no run has opened."""
+    entries = Chain(folder / LEDGER).entries
+    return next((str(entry.body["referee"]) for entry in entries if entry.kind == OPEN), None)
 
 
 def check_policy(

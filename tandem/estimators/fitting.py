@@ -29,6 +29,7 @@ from common.scenario.fitting import ESTIMATED, Advice, accuracy, advice, steps
 from common.scenario.scenario import ResolvedScenario, Scenario, parse
 from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
+from curator.startup import referee_in
 from deploy.checking import acceptable_of
 from deploy.deployment import Embedded, RunOutput
 from tandem.estimators.frames import RESPONSE, mapping, share_beyond
@@ -309,7 +310,12 @@ def run(
             here = chosen.model_copy(update={"data": folder})
             charging = Charging(given=given)
             embedded = Embedded(Path(folder) / "state", charging)
-            finished = embedded.run(here, seed, "fit", lambda text, _: log.info("%s", text))
+            try:
+                finished = embedded.run(here, seed, "fit", lambda text, _: log.info("%s", text))
+            except (BadInput, BudgetExceeded) as error:
+                if referee_in(Path(folder) / "state" / "curator") is None:
+                    raise
+                raise FitFailed(f"the run had begun, and what it may cost counts as spent: {error.detail}") from None
     if finished.result["answer"] is None:
         raise FitFailed(f"the run was {finished.result['status']}: {finished.result['reason']}")
     return finished

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from common.core.errors import BadFit, FitFailed
+from common.core.errors import BadFit, BrokenLedger, FitFailed
 from common.statistics.calibration import Belief
 from referee.audit.audit import audit
 from tandem.estimators import (
@@ -169,6 +169,17 @@ def test_a_fit_that_fails_on_the_way_is_counted_and_a_refusal_costs_nothing(fitt
     with pytest.raises(BadFit):
         model.fit(*square(20, 1))
     assert model.guarantee_ is fitted.guarantee_
+
+
+def test_a_fit_that_is_refused_after_its_run_has_begun_is_counted(monkeypatch):
+    def gone(*given):
+        raise BrokenLedger("who was charged is gone")
+
+    monkeypatch.setattr("deploy.deployment.spent_over_all_runs", gone)
+    model = quick()
+    with pytest.raises(FitFailed, match="counts as spent: who was charged is gone"):
+        model.fit(*PEOPLE)
+    assert len(model.guarantee_.fits) == 1
 
 
 @pytest.mark.slow
