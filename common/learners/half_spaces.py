@@ -349,7 +349,7 @@ class OpenDiscriminant(OpenPreconditioned):
     """
 
     name: Literal["discriminant"] = "discriminant"
-    ridge: float = Field(default=1.5, gt=0, le=1e6)
+    ridge: float = Field(default=1.5, ge=1e-6, le=1e6)
     classes: ClassColumns | None = Field(default=None, exclude_if=lambda classes: classes is None)
 
 
@@ -405,7 +405,7 @@ class OpenLeastSquares(OpenPreconditioned):
 
     name: Literal["least-squares"] = "least-squares"
     predicts: Literal["response", "label"] = "response"
-    ridge: float = Field(default=1.5, gt=0, le=1e6)
+    ridge: float = Field(default=1.5, ge=1e-6, le=1e6)
 
     @property
     def surrogate_loss(self) -> str:

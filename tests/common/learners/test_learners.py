@@ -85,6 +85,8 @@ def test_a_scenario_keeps_its_learner_as_it_is_written(name):
         ({"name": "svm", "draws": "plan"}, "curator.learner.draws cannot be left at plan for the learner 'svm'"),
         ({**SGD, "warmth": 1}, "learner: OpenSgd: warmth: unknown key"),
         ({**SGD, "noise": 1, "steps": 0}, "learner: SgdSettings: steps"),
+        ({"name": "discriminant", "mu": 1.0, "ridge": 5e-324}, "ridge: Input should be greater than or equal"),
+        ({"name": "least-squares", "mu": 1.0, "ridge": 5e-324}, "ridge: Input should be greater than or equal"),
     ],
 )
 def test_what_is_no_learner_is_refused_in_one_sentence(written: Any, said: str):
