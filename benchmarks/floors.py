@@ -79,7 +79,7 @@ class Drawn(Sampler):
 
     def located(self, count: int, source: RandomSource) -> GatheredRows:
         """Return the same records again and again."""
-        return GatheredRows.of(Records(self._records.features[:count], self._records.labels[:count]))
+        return GatheredRows.from_records(Records(self._records.features[:count], self._records.labels[:count]))
 
 
 def seconds(work: Callable[[], object], runs: int = 3) -> float:
@@ -114,7 +114,7 @@ def random_sample(n: int) -> LocalSample:
     for begin in range(0, len(words), 1 << 20):
         part = words[begin : begin + (1 << 20)]
         part[:] = source.words(len(part))
-    return LocalSample([FixedRows(codes, Grid.over(-1.0, 1.0))])
+    return LocalSample([FixedRows(codes, Grid.between(-1.0, 1.0))])
 
 
 def passes() -> list[Row]:
@@ -138,7 +138,9 @@ def wide_descent() -> list[Row]:
     one_core()
     ball = {"side": "source", "d": 200, "close": 6, "sigma_source": 1.0, "sigma_target": 0.4, "norm": 27.9}
     population = SimulatedRecordSource(parse_distribution({"name": "gaussian-ball", **ball}), 1, 75_000)
-    sample = LocalSample([FixedRows.of(population.records(np.arange(len(population))), Grid.over(-27.9, 27.9))])
+    sample = LocalSample(
+        [FixedRows.from_records(population.records(np.arange(len(population))), Grid.between(-27.9, 27.9))]
+    )
     sampler, source = Reweighing(len(sample), 0.1, 0.1).sampler(sample), RandomSource.seeded(1)
     learner = Sgd(steps=1_000_000, noise=2.0, diameter=10.0, loss="hinge")
     own, whole = (
@@ -153,7 +155,7 @@ def wide_descent() -> list[Row]:
 
 def fetches(sample: Sample) -> float:
     """Return how many random rows per second all cores can copy from a sample in memory: the limit for draws."""
-    rows = sample.whole
+    rows = sample.local_rows
     assert isinstance(rows, FixedRows)
     cores, size, calls = processors(), 1 << 16, 100
     places = [RandomSource.seeded(core).integers(len(rows), size) for core in range(cores)]

@@ -85,7 +85,7 @@ def measure(n: int) -> list[dict[str, str | float]]:
     population = SimulatedRecordSource(parse_distribution(BALL), 1, n)
     records: Records = population.records(np.arange(n))
     weights = Reweighing(n, 0.1, 0.1)
-    sample = LocalSample.of(records)
+    sample = LocalSample.from_records(records)
     sampler = weights.sampler(sample)
     learner = {"name": "sgd", "steps": 2_000_000, "noise": 2.0, "diameter": 60.0}
     private, plain = parse_learner(learner), parse_learner({**learner, "noise": 0.0})

@@ -81,7 +81,7 @@ def honest(people: Records, mechanism: BitMechanism, seed: int) -> Values:
 
 def curator_of(scenario: ResolvedScenario, people: Records, seed: int) -> Callable[[Any], Any]:
     """Return the curator's engine on these people."""
-    engine, numbers = local_curator(scenario, LocalSample.of(people), seed), itertools.count()
+    engine, numbers = local_curator(scenario, LocalSample.from_records(people), seed), itertools.count()
     return lambda operation: engine.perform(str(next(numbers)), operation)
 
 

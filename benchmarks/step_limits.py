@@ -82,7 +82,7 @@ def reads(sample: LocalSample, cores: int = 1, in_page: int = 1, page: int = 409
         in_page: How many rows are read from each page.
         page: Bytes of a page.
     """
-    rows, start = sample.whole, Barrier(cores)
+    rows, start = sample.local_rows, Barrier(cores)
     assert isinstance(rows, FixedRows)
     held = page // (2 * rows.dimension)
 
@@ -115,12 +115,12 @@ def stages(sample: LocalSample, learner: Sgd) -> list[Stage]:
     sampler = Reweighing(len(sample), 0.1, 0.1).sampler(sample)
     descent, width = learner.descent, d + 1
     rule, kind = descent.rule(width), np.float32 if descent.single(width) else np.float64
-    drawn, noise = sampler.located(BLOCK, source), normals(BLOCK * width, source).reshape(BLOCK, width)
+    drawn, noise = sampler.gathered(BLOCK, source), normals(BLOCK * width, source).reshape(BLOCK, width)
     away, part = coordinates(width, kind), coordinates(width, kind)
     key, blocks = np.arange(8, dtype=np.uint32), np.empty((16, LANES // 16), dtype=np.uint32)
     keystream = least(lambda: _fill_often(key, blocks, 64), 64 * LANES)
     numbers = least(lambda: normals(1 << 20, source), 1 << 20)
-    draws = least(lambda: sampler.located(BLOCK, source.derive("draws", next(fresh))), BLOCK)
+    draws = least(lambda: sampler.gathered(BLOCK, source.derive("draws", next(fresh))), BLOCK)
     steps = least(lambda: descend(drawn, noise, away, part, 1000, rule), BLOCK)
     return [
         Stage(d, f"{width} words of the noise's keystream", width * keystream),
@@ -144,7 +144,7 @@ def measure(n: int) -> list[Stage]:
         Stage(8, "the same, eight rows from each 4 KiB", reads(sample, in_page=8)),
         Stage(8, "the same, eight rows from each 2 MiB", reads(sample, in_page=8, page=1 << 21)),
     ]
-    wide = LocalSample([FixedRows.of(people, Grid.over(-27.9, 27.9))])
+    wide = LocalSample([FixedRows.from_records(people, Grid.between(-27.9, 27.9))])
     return short + memory + stages(wide, Sgd(steps=1_000_000, noise=2.0, diameter=10.0, loss="hinge"))
 
 

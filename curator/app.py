@@ -44,7 +44,7 @@ class CuratorInfo(Value):
     guarantee: PrivacyGuarantee
 
 
-async def _announced(curator: Curator, opening: Opening, *, consumer: bool = False) -> Admitted:
+async def _body_limit(curator: Curator, opening: Opening, *, consumer: bool = False) -> Admitted:
     """Accept more than 4 KiB only from a consumer, or from the referee that the curator obeys.
 
     Until it obeys a referee, it accepts 64 KiB from any client.
@@ -56,8 +56,8 @@ async def _announced(curator: Curator, opening: Opening, *, consumer: bool = Fal
     if consumer:
         key = claimed[:64]
         curator.check_consumer(key)
-    of_request = opening.method, opening.path, opening.length
-    sha256 = await asyncio.to_thread(check_announcement, claimed, *of_request, key, OBEYED)
+    request_line = opening.method, opening.path, opening.length
+    sha256 = await asyncio.to_thread(check_announcement, claimed, *request_line, key, OBEYED)
     return Admitted(SMALL if consumer or key is None else LARGE, sha256)
 
 
@@ -68,15 +68,15 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         "Tandem curator",
         "Holds a private sample; answers a fixed set of operations within a fixed budget.",
         limits={
-            "/v1/runs/": Guarded(LARGE, partial(_announced, curator)),
-            "/v1/answer": Guarded(SMALL, partial(_announced, curator, consumer=True)),
+            "/v1/runs/": Guarded(LARGE, partial(_body_limit, curator)),
+            "/v1/answer": Guarded(SMALL, partial(_body_limit, curator, consumer=True)),
         },
         checks=curator.readiness_checks(),
         threads=[worker.threads, *curator.threads],
     )
     if contributions is not None:
         add_contributions(app, contributions)
-    watched = CountedCurator(curator)
+    counted_curator = CountedCurator(curator)
 
     @app.get("/v1/curator", summary="The curator's public key, and what it guarantees")
     def about() -> CuratorInfo:
@@ -86,11 +86,11 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
     def metrics(token: web.BearerToken) -> Response:
         if not metrics_token or not same(token, metrics_token):
             raise Unauthorized("this needs the token of TANDEM_METRICS_TOKEN, if the curator was started with one")
-        return web.metrics_response([*web.of_requests(app), *watched.families()])
+        return web.metrics_response([*web.of_requests(app), *counted_curator.families()])
 
     _add_runs(app, curator)
-    _add_operations(app, curator, worker, watched)
-    _add_stream(app, curator, worker, watched)
+    _add_operations(app, curator, worker, counted_curator)
+    _add_stream(app, curator, worker, counted_curator)
     return app
 
 
@@ -102,7 +102,7 @@ def _add_runs(app: web.Service, curator: Curator) -> None:
         openapi_extra=web.signed_body("configuration"),
     )
     async def open_run(run: RunName, request: Request) -> Signed:
-        return await run_in_threadpool(curator.open_run, await _read_of(run, request, messages.Configuration.KIND))
+        return await run_in_threadpool(curator.open_run, await _read_for_run(run, request, messages.Configuration.KIND))
 
     @app.put(
         "/v1/runs/{run}/share",
@@ -111,7 +111,7 @@ def _add_runs(app: web.Service, curator: Curator) -> None:
         openapi_extra=web.signed_body("open-share"),
     )
     async def open_share(run: RunName, request: Request) -> Signed:
-        return await run_in_threadpool(curator.open_share, await _read_of(run, request, RevealRequest.KIND))
+        return await run_in_threadpool(curator.open_share, await _read_for_run(run, request, RevealRequest.KIND))
 
     @app.put(
         "/v1/runs/{run}/acknowledgement",
@@ -120,17 +120,17 @@ def _add_runs(app: web.Service, curator: Curator) -> None:
         openapi_extra=web.signed_body("acknowledgement"),
     )
     async def acknowledge(run: RunName, request: Request) -> None:
-        await run_in_threadpool(curator.acknowledge, await _read_of(run, request, messages.Acknowledgement.KIND))
+        await run_in_threadpool(curator.acknowledge, await _read_for_run(run, request, messages.Acknowledgement.KIND))
 
 
-async def _read_of(run: str, request: Request, kind: str) -> Signed:
+async def _read_for_run(run: str, request: Request, kind: str) -> Signed:
     signed = await web.read_signed(request, kind)
     if signed.message.get("run") != run:
         raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
     return signed
 
 
-def _add_operations(app: web.Service, curator: Curator, worker: Worker, watched: CountedCurator) -> None:
+def _add_operations(app: web.Service, curator: Curator, worker: Worker, counted_curator: CountedCurator) -> None:
     """Add operations: they run one after the other, each once; clients poll for the result of a long one."""
     running: dict[str, Future[Signed]] = {}
 
@@ -144,19 +144,21 @@ def _add_operations(app: web.Service, curator: Curator, worker: Worker, watched:
     async def perform(run: RunName, operation_id: OperationId, request: Request) -> Response:
         raw = await request.body()
 
-        def admitted() -> tuple[Signed, messages.Perform, Operation[Any]]:
+        def admit() -> tuple[Signed, messages.Perform, Operation[Any]]:
             signed = web.signed_of(raw, messages.Perform.KIND)
             if (signed.message.get("run"), signed.message.get("operation_id")) != (run, operation_id):
                 raise BadMessage("the path and the message name different operations")
             return signed, *curator.admit(signed)
 
         # Only the referee may make others wait in the queue.
-        signed, wanted, operation = await run_in_threadpool(admitted)
-        begin = partial(worker.submit, watched.perform, signed, wanted, operation)
-        return await _promptly(running, signed.fingerprint(), begin)
+        signed, message, operation = await run_in_threadpool(admit)
+        begin = partial(worker.submit, counted_curator.perform, signed, message, operation)
+        return await _result_or_retry(running, signed.fingerprint(), begin)
 
 
-async def _promptly(jobs: dict[str, Future[Signed]], identity: str, begin: Callable[[], Future[Signed]]) -> Response:
+async def _result_or_retry(
+    jobs: dict[str, Future[Signed]], identity: str, begin: Callable[[], Future[Signed]]
+) -> Response:
     """Return the result of a job, which is started unless it runs, or the answer that the client must ask again."""
     job = jobs.get(identity)
     if job is None:
@@ -171,7 +173,7 @@ async def _promptly(jobs: dict[str, Future[Signed]], identity: str, begin: Calla
     return Response(release.raw(), media_type="application/json")
 
 
-def _add_stream(app: web.Service, curator: Curator, worker: Worker, watched: CountedCurator) -> None:
+def _add_stream(app: web.Service, curator: Curator, worker: Worker, counted_curator: CountedCurator) -> None:
     """Add consumers' questions: answered one after the other, after operations; at most WAITING are queued."""
     waiting: dict[str, Future[Signed]] = {}
 
@@ -188,7 +190,9 @@ def _add_stream(app: web.Service, curator: Curator, worker: Worker, watched: Cou
         identity = question.fingerprint()
         if identity not in waiting and len(waiting) >= WAITING:
             raise Busy(f"{WAITING} questions wait for their answer already; nothing was charged")
-        return await _promptly(waiting, identity, partial(worker.submit, watched.answer, signed, question))
+        return await _result_or_retry(
+            waiting, identity, partial(worker.submit, counted_curator.answer, signed, question)
+        )
 
 
 LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", "peer-misbehaved", "broken-ledger"})
@@ -210,7 +214,7 @@ class CountedCurator:
         return self._counted(question.KIND, lambda: self._curator.answer_point(signed, question))
 
     def _counted(self, kind: str, work: Callable[[], Signed]) -> Signed:
-        began, outcome = time.monotonic(), TandemError.problem
+        start, outcome = time.monotonic(), TandemError.problem
         try:
             release = work()
             outcome = "released"
@@ -220,22 +224,24 @@ class CountedCurator:
             raise
         finally:
             self._outcomes[kind, outcome] += 1
-            self._seconds.observe(time.monotonic() - began, kind)
+            self._seconds.observe(time.monotonic() - start, kind)
 
     def families(self) -> list[Family]:
         curator, outcomes = self._curator, sorted(self._outcomes.items())
         share, charges = curator.charges()
         epsilon, delta = curator.guarantee.pair
         failed = [MetricSample(sum(count for (_, outcome), count in outcomes if outcome in LEDGER_PROBLEMS))]
-        counted = [MetricSample(count, {"operation": kind, "outcome": outcome}) for (kind, outcome), count in outcomes]
-        ledger, took = curator.folder / LEDGER, self._seconds.samples()
+        samples = [MetricSample(count, {"operation": kind, "outcome": outcome}) for (kind, outcome), count in outcomes]
+        ledger, times = curator.folder / LEDGER, self._seconds.samples()
         return [
             gauge("tandem_curator_epsilon_cap", "What the ledger's run costs its people, by the policy.", epsilon),
             gauge("tandem_curator_delta_cap", "The delta of that.", delta),
             gauge("tandem_curator_budget_share", "Share of the budget that is charged, in [0, 1].", share),
             gauge("tandem_curator_charges", "Operations that the ledger holds.", charges),
-            Family("tandem_curator_operations_total", "counter", "Operations, by kind and outcome.", counted),
-            Family("tandem_curator_operation_seconds", "histogram", "Seconds until an operation's release left.", took),
+            Family("tandem_curator_operations_total", "counter", "Operations, by kind and outcome.", samples),
+            Family(
+                "tandem_curator_operation_seconds", "histogram", "Seconds until an operation's release left.", times
+            ),
             Family("tandem_curator_ledger_failures_total", "counter", "Ledger or witness failed.", failed),
             gauge("tandem_disk_free_bytes", "Bytes left for the state directory.", free_bytes(curator.folder)),
             gauge("tandem_database_bytes", "Bytes of the ledger.", ledger.stat().st_size if ledger.exists() else None),

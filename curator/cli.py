@@ -108,9 +108,9 @@ def serve_command(
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8001,
-    place: CuratorStateOptions,
-    obeyed: ObeyedRefereeOptions,
-    charged: shared.LedgerOptions,
+    state_options: CuratorStateOptions,
+    referee_options: ObeyedRefereeOptions,
+    ledger_options: shared.LedgerOptions,
     tls: CuratorTlsOptions,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -126,41 +126,41 @@ def serve_command(
     from common.scenario import loading
     from common.scenario.accepting import accepted
     from curator.app import curator_app
-    from curator.contributions.collection import after_the_beginning
+    from curator.contributions.collection import serving_collection
     from curator.learners.foreign import name_classifier
     from curator.startup import open_curator, referee_of
 
     end_with_stdin()
     context = serving("curator", tls, tls.tls_client_ca)
-    state = (place.state or user_state() / "curator").absolute()
-    for named in place.classifier or ():
-        name_classifier(named)
-    chosen = accepted(loading.load(scenario, sets))
-    referee = referee_of(state, obeyed.referee_key, trust_first_contact=obeyed.trust_first_contact)
-    consumers = frozenset(check_public(key, "--consumer-key") for key in obeyed.consumer_key or ())
+    state = (state_options.state or user_state() / "curator").absolute()
+    for definition in state_options.classifier or ():
+        name_classifier(definition)
+    resolved = accepted(loading.load(scenario, sets))
+    referee = referee_of(state, referee_options.referee_key, trust_first_contact=referee_options.trust_first_contact)
+    consumers = frozenset(check_public(key, "--consumer-key") for key in referee_options.consumer_key or ())
     if referee is None:
         warn(FIRST_CONTACT)
     with (
         listen(host, port) as listener,
         closing(
             open_curator(
-                chosen,
+                resolved,
                 state,
-                place.seed,
+                state_options.seed,
                 referee,
                 lambda text: say(text, error=True),
-                witnesses=_witnesses(place.witness),
-                charging=Charging(charged.ledger, charged.ephemeral, charged.witnesses),
+                witnesses=_witnesses(state_options.witness),
+                charging=Charging(ledger_options.ledger, ledger_options.ephemeral, ledger_options.witnesses),
             )
         ) as curator,
-        ExitStack() as opened,
+        ExitStack() as resources,
     ):
         curator.consumers = consumers
         if consumers:
             say(f"consumers give --curator-key {curator.key}")
-        table, collection = chosen.source.table, None
+        table, collection = resolved.source.table, None
         if table is not None and table.contributed:
-            collection = opened.enter_context(closing(after_the_beginning(state, chosen)))
+            collection = resources.enter_context(closing(serving_collection(state, resolved)))
         serve(curator_app(curator, metrics_token(), collection), listener, "curator", context)
 
 
@@ -197,20 +197,20 @@ def collect_command(
 
     end_with_stdin()
     context = serving("curator", tls)
-    chosen = accepted(loading.load(scenario, sets))
-    check_policy(chosen)
+    resolved = accepted(loading.load(scenario, sets))
+    check_policy(resolved)
     token = os.environ.get(TOKEN) or None
     if token is not None and len(token) < 8:
         raise BadInput(f"{TOKEN} must have at least 8 characters")
-    with listen(host, port) as listener, collecting(state.absolute(), chosen, most=most, token=token) as collection:
+    with listen(host, port) as listener, collecting(state.absolute(), resolved, most=most, token=token) as collection:
         if not collection.admits_people:
             raise BadInput(
                 f"no contributor is admitted: make invitation codes first (curator invite --state {state}), or set "
                 f"{TOKEN} in the environment at the first start, with at least 8 characters"
             )
-        kept, withdrawn = collection.counts()
+        stored, withdrawn = collection.counts()
         say(f"contributors give --curator-key {collection.curator}")
-        say(f"{kept} of {chosen.curator.n} records are here, {withdrawn} were withdrawn")
+        say(f"{stored} of {resolved.curator.n} records are here, {withdrawn} were withdrawn")
         serve(collecting_app(collection), listener, "curator", context)
 
 
@@ -226,9 +226,9 @@ def invite_command(
 
     Example: curator invite --count 500 --state /srv/curator
     """
-    from curator.contributions.collection import invited
+    from curator.contributions.collection import new_invitations
 
-    for code in invited(state.absolute(), count):
+    for code in new_invitations(state.absolute(), count):
         say(code)
 
 
@@ -279,7 +279,7 @@ def contribute_command(
     Example: curator contribute me.json --to http://127.0.0.1:8002 --curator-key KEY
     """
     from common.core.durable import user_state
-    from curator.contributions.contributor import CollectorClient, Contributor, described
+    from curator.contributions.contributor import CollectorClient, Contributor, description
 
     folder = (state or user_state() / "contributor").absolute()
     if withdraw and (record is not None or field):
@@ -298,15 +298,15 @@ def contribute_command(
             return
 
         def agree(offer: Offer, texts: Fields) -> bool:
-            say_lines(described(offer, texts, person.curator, curator.to))
+            say_lines(description(offer, texts, person.curator, curator.to))
             return yes or typer.confirm("Give this record?")
 
         receipt = person.contribute(fields, client, token, agree)
     say(f"contribution {receipt.message['contribution']} is kept by the curator; the receipt is in {folder}")
 
 
-def _fields(record: Path | None, given: list[str]) -> dict[str, Any]:
-    if record is None and not given:
+def _fields(record: Path | None, assignments: list[str]) -> dict[str, Any]:
+    if record is None and not assignments:
         raise typer.BadParameter("give a JSON file with the record, or its fields with --field COLUMN=VALUE")
     try:
         tree = {} if record is None else json.loads(record.read_bytes())
@@ -314,8 +314,8 @@ def _fields(record: Path | None, given: list[str]) -> dict[str, Any]:
         raise BadData(f"{record} cannot be read as JSON") from None
     if not isinstance(tree, dict):
         raise BadData(f'{record} must hold the person\'s fields by column, {{"age": 39, ...}}')
-    for one in given:
-        name, equals, value = one.partition("=")
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         if not equals:
             raise typer.BadParameter("--field wants COLUMN=VALUE")
         tree[name] = value
@@ -368,10 +368,10 @@ def restore_command(
 
     Example: curator restore /mnt/other/copy-1 --state /srv/curator
     """
-    from curator.ledger import check_copy, known_to_people, restore
+    from curator.ledger import check_copy, people_witnesses, restore
 
     check_copy(copy)
-    head = restore(copy, state, [*_witnesses(witness), *known_to_people(copy)], close=close)
+    head = restore(copy, state, [*_witnesses(witness), *people_witnesses(copy)], close=close)
     say(f"{state} holds the ledger's {head.entries} entries again" + (": nothing more is released" * close))
 
 
@@ -390,14 +390,14 @@ def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = Fa
     """
     from curator.ledger import verify_ledger
 
-    found = verify_ledger(state, _witnesses(witness))
+    report = verify_ledger(state, _witnesses(witness))
     if as_json:
-        deliver_json(found)
+        deliver_json(report)
         return
-    say(f"verified {state}: {found['entries']} entries, head {found['hash']}")
-    say(f"agreed by {', '.join(found['agreed'])}")
-    if found["closed"]:
-        say(f"closed: {found['closed']}")
+    say(f"verified {state}: {report['entries']} entries, head {report['hash']}")
+    say(f"agreed by {', '.join(report['agreed'])}")
+    if report["closed"]:
+        say(f"closed: {report['closed']}")
 
 
 @looking.command("show")
@@ -406,9 +406,9 @@ def show_command(state: State, as_json: AsJson = False) -> None:
 
     Example: curator ledger show --state /srv/curator
     """
-    from curator.ledger import listed
+    from curator.ledger import entry_summaries
 
-    entries = listed(state)
+    entries = entry_summaries(state)
     if as_json:
         deliver_json(entries)
         return

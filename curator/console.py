@@ -32,25 +32,25 @@ def console_app(state: Path, rules: Rules) -> Service:
     pages = Pages(__name__.rpartition(".")[0], (("console", "/", "Console"),))
     app = page_app("Tandem curator's console", pages, rules)
     lock = threading.Lock()
-    known: dict[str, Any] = {"stamp": None}  # the last reading, repeated only if a file has changed
+    cache: dict[str, Any] = {"stamp": None}  # the last reading, repeated only if a file has changed
 
-    def shown() -> dict[str, Any]:
+    def values() -> dict[str, Any]:
         stamp = [_stamp(state / name) for name in (LEDGER, OWNERS, TIMES)]
         with lock:
-            if known["stamp"] != stamp:
+            if cache["stamp"] != stamp:
                 try:
-                    known.update(stamp=stamp, view=console(look(state)), problem="")
+                    cache.update(stamp=stamp, view=page_values(read_state(state)), problem="")
                 except TandemError as error:
-                    known.update(stamp=None, view=None, problem=plain(error.detail))
-            return {**known, "state": str(state), "width": WIDTH, "height": HEIGHT}
+                    cache.update(stamp=None, view=None, problem=plain(error.detail))
+            return {**cache, "state": str(state), "width": WIDTH, "height": HEIGHT}
 
     @app.get("/")
-    def whole() -> Response:
-        return HTMLResponse(pages("console.html", here="console", **shown()))
+    def page() -> Response:
+        return HTMLResponse(pages("console.html", here="console", **values()))
 
     @app.get("/part")
     def part(request: Request) -> Response:
-        return tagged(request, pages("console_part.html", **shown()))
+        return tagged(request, pages("console_part.html", **values()))
 
     return app
 
@@ -58,48 +58,48 @@ def console_app(state: Path, rules: Rules) -> Service:
 def serve_console(state: Path, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM, on a loopback address only (else BadInput), and print the address to open."""
     check_loopback(host, port)
-    console(look(state))
+    page_values(read_state(state))
     serve_page(lambda rules: console_app(state, rules), COMMAND, host, port)
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return 0, 0, 0
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 WIDTH, HEIGHT = 640, 200  # size of the histogram, in its own units
 
 
 @dataclass(frozen=True)
-class Charged:
+class ListedCharge:
     """One charge."""
 
     operation: str
-    asks: str
+    kind: str
     event: Event
     when: float | None
     amount: float | None
     total: float | None
-    done: bool
+    released: bool
 
 
 @dataclass(frozen=True)
-class Seen:
+class ConsoleData:
     """The data that the console shows."""
 
     entries: int
     run: str
     closed: str
-    charges: tuple[Charged, ...]
+    charges: tuple[ListedCharge, ...]
     budget: Budget | None
-    about: Mapping[str, Any]
+    owner: Mapping[str, Any]
     missing: str
 
 
-def look(state: Path) -> Seen:
+def read_state(state: Path) -> ConsoleData:
     """Read a state directory.
 
     Raises:
@@ -108,15 +108,15 @@ def look(state: Path) -> Seen:
         BadData: If the owner's file is invalid.
     """
     entries = _entries(state)
-    about, missing = _about(state)
+    owner, missing = _read_owners_file(state)
     try:
         budget = None
-        if about and about["epsilon"] is not None:
-            budget = _opened(float(about["epsilon"]), float(about["delta"]), json.dumps(about["planned"]))
+        if owner and owner["epsilon"] is not None:
+            budget = _cached_budget(float(owner["epsilon"]), float(owner["delta"]), json.dumps(owner["planned"]))
         charges = tuple(_charges(entries, budget, operation_times(state)))
         run = next((str(body["run"]) for kind, body in entries if kind == OPEN), "")
         closed = next((str(body["why"]) for kind, body in entries if kind == CLOSED), "")
-        return Seen(len(entries), run, closed, charges, budget, about, missing)
+        return ConsoleData(len(entries), run, closed, charges, budget, owner, missing)
     except (KeyError, TypeError, ValueError, AttributeError, BadMessage) as error:
         raise BadData(f"{state} cannot be shown ({error!r}): it was edited, or written by another version") from None
 
@@ -130,36 +130,36 @@ def _entries(state: Path) -> list[tuple[str, dict[str, Any]]]:
         raise BadInput(
             f"{state} is not a curator's state directory, or its curator has not started yet: it has no {LEDGER}"
         )
-    found = [(entry.kind, entry.body) for entry, _ in verified(lines, file)]
-    if not found:
+    entries = [(entry.kind, entry.body) for entry, _ in verified(lines, file)]
+    if not entries:
         raise BadInput(f"{file} has no entries yet: its curator is starting, or was stopped while it did")
-    return found
+    return entries
 
 
-def _about(state: Path) -> tuple[dict[str, Any], str]:
+def _read_owners_file(state: Path) -> tuple[dict[str, Any], str]:
     file = state / OWNERS
     try:
-        written = json.loads(file.read_bytes())
+        content = json.loads(file.read_bytes())
     except FileNotFoundError:
         why = "the curator that worked here is of an earlier version; start it once with this one"
         return {}, f"there is no {OWNERS}: {why}"
     except (OSError, ValueError, RecursionError):
         return {}, f"{OWNERS} cannot be read: it was cut off or edited; the curator writes it anew when it is started"
-    if not isinstance(written, dict) or written.get("version") != VERSION:
+    if not isinstance(content, dict) or content.get("version") != VERSION:
         return {}, f"{OWNERS} is of another version: look with the version that the curator has"
-    return written, ""
+    return content, ""
 
 
 @lru_cache(maxsize=4)
-def _opened(epsilon: float, delta: float, planned: str) -> Budget:
+def _cached_budget(epsilon: float, delta: float, planned: str) -> Budget:
     return open_budget(epsilon, delta, [parse_event(wire) for wire, count in json.loads(planned) for _ in range(count)])
 
 
 def _charges(
     entries: list[tuple[str, dict[str, Any]]], budget: Budget | None, times: Mapping[str, float]
-) -> list[Charged]:
-    done = {str(body["operation_id"]) for kind, body in entries if kind == RESULT}
-    found, total = [], 0.0
+) -> list[ListedCharge]:
+    finished = {str(body["operation_id"]) for kind, body in entries if kind == RESULT}
+    charges, total = [], 0.0
     for kind, body in entries:
         if kind != CHARGE:
             continue
@@ -167,69 +167,69 @@ def _charges(
         free = isinstance(event, NoEvent)
         amount = 0.0 if free else None if budget is None else budget.amount(event)
         total += math.nan if amount is None else amount
-        asks = str(body["operation"]["kind"])
+        operation = str(body["operation"]["kind"])
         summed = None if math.isnan(total) else total
-        found.append(Charged(number, asks, event, times.get(number), amount, summed, number in done))
-    return found
+        charges.append(ListedCharge(number, operation, event, times.get(number), amount, summed, number in finished))
+    return charges
 
 
-def console(seen: Seen) -> dict[str, Any]:
+def page_values(data: ConsoleData) -> dict[str, Any]:
     """Return the values that the page shows, by their names in the templates.
 
     Raises:
         BadData: If the owner's file is invalid.
     """
     try:
-        about, budget = seen.about, seen.budget
-        private = bool(about) and about["epsilon"] is not None
-        weights, read = about.get("weights"), about.get("read")
-        total = 0.0 if not seen.charges else seen.charges[-1].total
+        owner, budget = data.owner, data.budget
+        private = bool(owner) and owner["epsilon"] is not None
+        weights, reading = owner.get("weights"), owner.get("read")
+        total = 0.0 if not data.charges else data.charges[-1].total
         return {
-            "title": str(about.get("scenario", "a curator")),
-            "run": seen.run,
-            "entries": seen.entries,
-            "closed": seen.closed,
-            "missing": seen.missing,
-            "guarantee": f"epsilon = {stated(about['epsilon'])}, delta = {stated(about['delta'])}" if private else "",
-            "lines": list(map(_line, seen.charges)),
+            "title": str(owner.get("scenario", "a curator")),
+            "run": data.run,
+            "entries": data.entries,
+            "closed": data.closed,
+            "missing": data.missing,
+            "guarantee": f"epsilon = {stated(owner['epsilon'])}, delta = {stated(owner['delta'])}" if private else "",
+            "lines": list(map(_line, data.charges)),
             "spent": 0.0 if total is None else total,
             "cap": None if budget is None or total is None else budget.cap,
             "unit": "" if budget is None else budget.unit,
-            "no_budget": seen.missing or "this curator runs without privacy: nothing is counted",
-            "facts": () if weights is None else _facts(weights, int(about["people"])),
+            "no_budget": data.missing or "this curator runs without privacy: nothing is counted",
+            "facts": () if weights is None else _facts(weights, int(owner["people"])),
             "bars": () if weights is None else _bars(weights["bins"]),
-            "read": None if read is None else int(read["rows"]),
-            "clipped": () if read is None else _clipped(read, about["bounds"]),
+            "read": None if reading is None else int(reading["rows"]),
+            "clipped": () if reading is None else _clipped(reading, owner["bounds"]),
         }
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise BadData(f"the owner's file cannot be shown ({error!r}): edited, or of another version") from None
 
 
-def _line(charge: Charged) -> dict[str, str]:
+def _line(charge: ListedCharge) -> dict[str, str]:
     return {
         "number": charge.operation,
         "when": "not kept" if charge.when is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(charge.when)),
-        "asks": charge.asks,
-        "event": _event_in_words(charge.event),
+        "asks": charge.kind,
+        "event": _event_text(charge.event),
         "amount": "not known" if charge.amount is None else f"{charge.amount:.6g}",
         "total": "not known" if charge.total is None else f"{charge.total:.6g}",
-        "state": "released" if charge.done else "charged, not finished",
+        "state": "released" if charge.released else "charged, not finished",
     }
 
 
-def _event_in_words(event: Event) -> str:
+def _event_text(event: Event) -> str:
     if isinstance(event, NoEvent):
         return "nothing of the sample"
     if isinstance(event, Composed):
-        return " and ".join(map(_event_in_words, event.parts))
-    given = {name: value for name, value in event.wire().items() if name != "kind"}
-    numbers = [f"{name} {value:.6g}" for name, value in given.items() if isinstance(value, int | float)]
+        return " and ".join(map(_event_text, event.parts))
+    fields = {name: value for name, value in event.wire().items() if name != "kind"}
+    numbers = [f"{name} {value:.6g}" for name, value in fields.items() if isinstance(value, int | float)]
     return ", ".join([event.kind, *numbers])
 
 
 def _facts(weights: Mapping[str, Any], people: int) -> list[tuple[str, str]]:
     cap = weights["cap"]
-    found = [
+    facts = [
         ("reweighs", f"{int(weights['updates']):,}, with eta = {weights['eta']:g}"),
         ("mean loss of a record over them", f"{weights['mean_score']:.4f}"),
         ("heaviest record", f"{weights['largest']:.4g} times the mean weight"),
@@ -237,35 +237,35 @@ def _facts(weights: Mapping[str, Any], people: int) -> list[tuple[str, str]]:
     ]
     if cap is not None:
         words = f"{cap:.4g} times the mean weight (kappa = {weights['kappa']:g})"
-        found += [("cap", words), ("records at the cap", f"{int(weights['at_cap']):,} of {people:,}")]
-    return found
+        facts += [("cap", words), ("records at the cap", f"{int(weights['at_cap']):,} of {people:,}")]
+    return facts
 
 
 def _bars(bins: list[list[float]]) -> list[dict[str, Any]]:
-    everybody = sum(count for _, _, count, _ in bins)
-    tallest = max(max(count / everybody, share) for _, _, count, share in bins)
+    total = sum(count for _, _, count, _ in bins)
+    tallest = max(max(count / total, share) for _, _, count, share in bins)
     step = WIDTH / len(bins)
     return [
         {
             "scores": f"{low:.3f}" if low == high else f"{low:.3f} to {high:.3f}",
             "people": int(count),
-            "people_share": f"{count / everybody:.2%}",
+            "people_share": f"{count / total:.2%}",
             "weight_share": f"{share:.2%}",
-            "x": round(place * step, 2),
+            "x": round(index * step, 2),
             "width": round(step / 2, 2),
-            "people_height": round(HEIGHT * count / everybody / tallest, 2),
+            "people_height": round(HEIGHT * count / total / tallest, 2),
             "weight_height": round(HEIGHT * share / tallest, 2),
         }
-        for place, (low, high, count, share) in enumerate(bins)
+        for index, (low, high, count, share) in enumerate(bins)
     ]
 
 
-def _clipped(read: Mapping[str, Any], bounds: Mapping[str, Any]) -> list[tuple[str, str, int, int, int]]:
-    kinds = [read[kind] for kind in ("clipped", "unlisted", "missing")]
+def _clipped(reading: Mapping[str, Any], bounds: Mapping[str, Any]) -> list[tuple[str, str, int, int, int]]:
+    kinds = [reading[kind] for kind in ("clipped", "unlisted", "missing")]
     columns = dict.fromkeys([*bounds, *(column for counts in kinds for column in counts)])
-    found = []
+    rows = []
     for column in columns:
         words = f"{bounds[column][0]:g} to {bounds[column][1]:g}" if column in bounds else "listed values"
         clipped, unlisted, missing = (int(counts.get(column, 0)) for counts in kinds)
-        found.append((column, words, clipped, unlisted, missing))
-    return found
+        rows.append((column, words, clipped, unlisted, missing))
+    return rows

@@ -58,13 +58,13 @@ RELEASE_UNIT = 1 / 16
 
 
 def planned_events(
-    learner: Learner, n: int, kappa: float | None, eta: float, rounds: int, before: int = 0
+    learner: Learner, n: int, kappa: float | None, eta: float, rounds: int, handed_over: int = 0
 ) -> list[Event]:
     """Return the events of ``rounds`` rounds of learning and reweighing."""
-    return [learner.event(bound) for bound in Calls(n, kappa, eta, rounds, before).schedule]
+    return [learner.event(bound) for bound in Calls(n, kappa, eta, rounds, handed_over).schedule]
 
 
-def planned_by(scenario: ResolvedScenario, policy: CuratorPolicy) -> Sequence[Event]:
+def events_of_run(scenario: ResolvedScenario, policy: CuratorPolicy) -> Sequence[Event]:
     """Return the events that a run of a resolved scenario may cost the curator's people; the budget must cover them.
 
     Without a learner, each round is a release that costs its share.
@@ -73,8 +73,8 @@ def planned_by(scenario: ResolvedScenario, policy: CuratorPolicy) -> Sequence[Ev
         private = scenario.curator.epsilon is not None
         rounds: Sequence[Event] = policy.rounds * [Release(epsilon=scenario.curator.share) if private else NonPrivate()]
     else:
-        before = len(scenario.handed_over)
-        rounds = planned_events(policy.learner, policy.n, policy.kappa, policy.eta, policy.rounds, before)
+        handed_over = len(scenario.handed_over)
+        rounds = planned_events(policy.learner, policy.n, policy.kappa, policy.eta, policy.rounds, handed_over)
     return [*rounds, *scenario.planned_margins]
 
 
@@ -101,7 +101,7 @@ class SampleOrigin:
     fix: Callable[[Journal], None] | None = None
 
 
-_OF_NO_TABLE = SampleOrigin()
+_NO_TABLE = SampleOrigin()
 
 
 class Curator:
@@ -140,14 +140,14 @@ class Curator:
         seed: int | None = None,
         referee: str | None = None,
         witnesses: Sequence[Witness] = (),
-        origin: SampleOrigin = _OF_NO_TABLE,
+        origin: SampleOrigin = _NO_TABLE,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
             raise errors.BadScenario("people are real: the curator's noise must not come from a seed")
         check_real(scenario)
-        self._policy = CuratorPolicy.of(scenario, sample, public)
-        planned = planned_by(scenario, self._policy)
+        self._policy = CuratorPolicy.from_scenario(scenario, sample, public)
+        planned = events_of_run(scenario, self._policy)
         self._budget = open_budget(section.epsilon, section.delta, planned)
         self.guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)
         self._lock = threading.Lock()
@@ -158,34 +158,34 @@ class Curator:
         self._digest, self._covered = policy_digest(scenario), scenario.covered
         self.consumers: frozenset[str] = frozenset()
         self._stream: RunStream | None = None
-        with ExitStack() as opened:
-            opened.callback(sample.close)
-            opened.callback(hold(folder).close)
+        with ExitStack() as resources:
+            resources.callback(sample.close)
+            resources.callback(hold(folder).close)
             self._journal = Journal(folder, {"policy": self._digest}, witnesses)
             secret = folder / "secret.key"
             self._randomness = durable_secret(secret) if seed is None else RandomSource.seeded(seed, "curator")
             self._checkpoints = Checkpoints(folder, self._randomness.derive("weights").words(4).tobytes())
-            opened.callback(self._checkpoints.close)
+            resources.callback(self._checkpoints.close)
             self.key, self.folder = self._journal.identity.public, folder
             self._ledger = Ledger(self._journal)
-            self.referee = self._pinned(referee)
+            self.referee = self._obeyed_key(referee)
             self._account = origin.account
             if origin.account is not None:
                 holder = self._ledger.holder
-                seen = None if holder is None else holder.people
-                origin.account.attach(self._journal, seen=seen, opened=holder is not None)
+                people_head = None if holder is None else holder.people
+                origin.account.attach(self._journal, seen=people_head, opened=holder is not None)
             self._owner = OwnersFile(folder, scenario, planned, origin.read)
-            self._engine = self._rebuilt()
+            self._engine = self._rebuild_engine()
             self._owner.keep(self._engine.workspace.reweighing)
             self._charges = self._budget.share(self._ledger.events), len(list(self._ledger))
             if origin.fix is not None:
                 origin.fix(self._journal)
-            self._opened = opened.pop_all()
+            self._resources = resources.pop_all()
 
     def close(self) -> None:
-        self._opened.close()
+        self._resources.close()
 
-    def _pinned(self, referee: str | None) -> str | None:
+    def _obeyed_key(self, referee: str | None) -> str | None:
         holder = self._ledger.holder
         if holder is None:
             return referee
@@ -226,30 +226,30 @@ class Curator:
         if configuration.referee != signed.key:
             raise errors.ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
-        asked = parse(configuration.scenario)
-        if policy_digest(asked) != self._digest:
+        scenario = parse(configuration.scenario)
+        if policy_digest(scenario) != self._digest:
             raise errors.ConfigurationMismatch(
                 "the run's curator section differs from this curator's own policy: start both from the same scenario"
             )
-        if self._covered is not None and asked.covered != self._covered:
+        if self._covered is not None and scenario.covered != self._covered:
             raise errors.ConfigurationMismatch(
                 "both sides read one file, whose people this curator charges for the agents' answers, too, and the "
                 "run's agents cost something else, or were promised something else, than in this curator's scenario: "
                 "start both from the same scenario"
             )
-        with self._at_once():
+        with self._lock_or_busy():
             holder = self._ledger.holder
             if holder is None:
                 if self.referee not in (None, signed.key):
                     raise errors.Forged("another referee was pinned meanwhile")
                 self._check_open()
-                spent, people = self._charged(digest)
+                spent, people = self._charge_people(digest)
                 run = {"run": configuration.run, "digest": digest, "policy": self._digest, "referee": signed.key}
                 self._ledger.open_run(Holder(**run, spent=spent, people=people))
                 with about_run(configuration.run):
                     log.info("the run has the budget")
             elif (holder.run, holder.digest) != (configuration.run, digest):
-                raise self._whole_budget(
+                raise self._budget_error(
                     f"belongs to run {holder.run!r}; a further run needs new people or a new budget"
                 )
             self.referee = signed.key
@@ -268,7 +268,7 @@ class Curator:
         return self._journal.identity.sign(terms.KIND, terms.wire())
 
     @contextmanager
-    def _at_once(self) -> Iterator[None]:
+    def _lock_or_busy(self) -> Iterator[None]:
         if not self._lock.acquire(blocking=False):
             raise errors.Busy("this curator is at work on another request; nothing was changed: ask again")
         try:
@@ -276,7 +276,7 @@ class Curator:
         finally:
             self._lock.release()
 
-    def _charged(self, digest: str) -> tuple[Spent | None, Head | None]:
+    def _charge_people(self, digest: str) -> tuple[Spent | None, Head | None]:
         """Charge the run to its people; a refusal tells the referee no number of people, only the log has it."""
         if self._account is None:
             return None, None
@@ -298,11 +298,11 @@ class Curator:
             ConfigurationMismatch: If it names another run or configuration, or this curator has no share.
             Conflict: If the share was opened to another beacon: a party that knows it could choose among beacons.
         """
-        asked = RevealRequest.parse(verify(signed, RevealRequest.KIND, self.referee, OBEYED))
-        shown = {"referee": signed.key, "run": asked.run, "digest": asked.digest}
-        share, value = self._share(asked.digest), beacon_value(asked.words, **shown, witnesses=None)
+        request = RevealRequest.parse(verify(signed, RevealRequest.KIND, self.referee, OBEYED))
+        context = {"referee": signed.key, "run": request.run, "digest": request.digest}
+        share, value = self._share(request.digest), beacon_value(request.words, **context, witnesses=None)
         with self._lock:
-            self._check_holder(asked.run, asked.digest)
+            self._check_holder(request.run, request.digest)
             if share is None:
                 raise errors.ConfigurationMismatch(
                     "this curator's randomness is a public seed: it has no share of the order"
@@ -312,7 +312,7 @@ class Curator:
             elif self._ledger.beacon != value:
                 raise errors.Conflict("the share of the order was opened to another beacon: a curator opens it to one")
             self._journal.publish()
-        reveal = RevealedShare(run=asked.run, digest=asked.digest, beacon=value, share=share)
+        reveal = RevealedShare(run=request.run, digest=request.digest, beacon=value, share=share)
         return self._journal.identity.sign(reveal.KIND, reveal.wire())
 
     def _share(self, digest: str) -> str | None:
@@ -368,7 +368,7 @@ class Curator:
         """Carry out an operation, given what :meth:`admit` returned for its request."""
         with about_run(request.run), self._lock:
             try:
-                charge = self._once(signed, request, operation)
+                charge = self._perform_once(signed, request, operation)
             finally:
                 self._journal.publish()  # charge and result (or failure) together, before any release
         release = messages.StoredRelease(
@@ -381,23 +381,23 @@ class Curator:
         )
         return self._journal.identity.sign(release.KIND, release.wire())
 
-    def _once(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> ChargedOperation:
-        known = self._ledger.find(request.operation_id)
-        if known is not None and not canonical.same(known.perform.wire(), request.wire()):
+    def _perform_once(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> ChargedOperation:
+        charge = self._ledger.find(request.operation_id)
+        if charge is not None and not canonical.same(charge.perform.wire(), request.wire()):
             raise errors.Conflict(f"operation id {request.operation_id} was used for another operation")
-        if known is not None and known.result is not None:
-            return known
+        if charge is not None and charge.result is not None:
+            return charge
         self._check_open()
         unfinished = self._ledger.unfinished()
-        if known is None and unfinished is not None:
+        if charge is None and unfinished is not None:
             raise errors.Conflict(f"operation {unfinished.operation_id} has not finished: ask for it again first")
-        if known is None:
+        if charge is None:
             event = self._engine.admit(operation, lambda event: self._budget.admit(self._ledger.events, event))
-            known = self._ledger.charge(signed, operation.wire(), event)
-            log.info("operation %s (%s) is charged as %s", known.operation_id, operation.kind, event.kind)
+            charge = self._ledger.charge(signed, operation.wire(), event)
+            log.info("operation %s (%s) is charged as %s", charge.operation_id, operation.kind, event.kind)
         with self._schedule.held(self._unit):
-            self._carry_out(known, operation)
-        return known
+            self._carry_out(charge, operation)
+        return charge
 
     def check_consumer(self, key: str) -> None:
         """Raise PolicyRefused for a key that may not ask the stream."""
@@ -431,17 +431,17 @@ class Curator:
         if holder is None:
             raise errors.NotFound("no run has opened a stream here, or not yet")
         with about_run(holder.run), self._lock:
-            stream = self._opened_stream()
-            place = stream.known(question)
-            if place is None:
+            stream = self._run_stream()
+            stored = stream.stored_answer(question)
+            if stored is None:
                 self._check_open()
                 with self._schedule.held(self._unit):
-                    place = stream.answer(signed, question)
+                    stored = stream.answer(signed, question)
             self._journal.publish()
-        answer = stream.reply(holder.run, question, place)
+        answer = stream.reply(holder.run, question, stored)
         return self._journal.identity.sign(answer.KIND, answer.wire())
 
-    def _opened_stream(self) -> RunStream:
+    def _run_stream(self) -> RunStream:
         if self._stream is None:
             opening = next((charge for charge in self._ledger if (charge.result or {}).get("stream")), None)
             if opening is None or not isinstance(self._policy.learner, ModelAgnostic):
@@ -453,7 +453,7 @@ class Curator:
         number, reweighs = charge.operation_id, operation.reweighs_by is not None
         if reweighs:
             self._checkpoints.settle()
-        began = time.monotonic()
+        start = time.monotonic()
         try:
             # Keys and run names do not enter its randomness, so a seeded run is the same in every deployment.
             result = release_of(self._engine.run(number, operation, charge.event), charge.event)
@@ -462,28 +462,28 @@ class Curator:
             self._engine.advance()
         except BaseException:
             # Memory may be ahead of the ledger now; only the ledger is authoritative.
-            self._engine, self._stream = self._rebuilt(), None
+            self._engine, self._stream = self._rebuild_engine(), None
             raise
         self._owner.keep(self._engine.workspace.reweighing, number)
         if reweighs:
-            updates, seconds = self._engine.workspace.reweighing.updates, time.monotonic() - began
+            updates, seconds = self._engine.workspace.reweighing.updates, time.monotonic() - start
             self._checkpoints.offer(updates, seconds, self._engine.lineage(number), self._sample.cumulative_losses)
 
     def _check_open(self) -> None:
         why = self._journal.closed
         if why is not None:
-            raise self._whole_budget(
+            raise self._budget_error(
                 f"counts as spent: {why}; what was released can still be asked for, anything more needs new people or "
                 f"a new budget"
             )
 
-    def _whole_budget(self, why: str) -> errors.BudgetExceeded:
+    def _budget_error(self, why: str) -> errors.BudgetExceeded:
         epsilon, delta = self.guarantee.pair
         cap = epsilon if math.isfinite(epsilon) else "infinite"  # as JSON has no such number
         words = f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) {why}"
         return errors.BudgetExceeded(words, spent=cap, requested=cap, budget=cap)
 
-    def _rebuilt(self) -> Engine:
-        past = ((each.operation_id, each.operation, each.result) for each in self._ledger)
+    def _rebuild_engine(self) -> Engine:
+        past = ((charge.operation_id, charge.operation, charge.result) for charge in self._ledger)
         stored = self._checkpoints.load
-        return Engine(self._policy, self._sample, self._randomness, public=self._public, past=past, stored=stored)
+        return Engine(self._policy, self._sample, self._randomness, public=self._public, past=past, find_stored=stored)

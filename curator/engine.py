@@ -60,7 +60,7 @@ class CuratorPolicy:
     further: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> CuratorPolicy:
+    def from_scenario(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> CuratorPolicy:
         """Return the policy in a resolved scenario for this private and this public sample.
 
         Raises:
@@ -70,13 +70,13 @@ class CuratorPolicy:
         if len(sample) != scenario.curator.n:
             raise BadData(f"the curator's policy is for n = {scenario.curator.n} records, found {len(sample)}")
         sample.check()
-        policy = cls.agreed(scenario, sample.dtype, sample.dimension, public)
+        policy = cls.for_shape(scenario, sample.dtype, sample.dimension, public)
         if policy.learner is not None:
             policy.learner.check_here()
         return policy
 
     @classmethod
-    def agreed(
+    def for_shape(
         cls,
         scenario: ResolvedScenario,
         dtype: np.dtype[Any],
@@ -85,7 +85,7 @@ class CuratorPolicy:
         *,
         public_is_read: bool = True,
     ) -> CuratorPolicy:
-        """Return the policy for samples of this shape, before any record is seen; raises BadScenario as :meth:`of`.
+        """Return the policy for samples of this shape, before any record is seen; raises as :meth:`from_scenario`.
 
         The public sample, if there is one, is checked where it was read (``public_is_read``).
         """
@@ -95,8 +95,8 @@ class CuratorPolicy:
         learner = None if section.learner is None else parse_learner(section.learner)
         if learner is not None:
             if scenario.problem is None:  # otherwise each operation states which features its learner sees
-                for seen in sorted({task.features for task in scenario.tasks} or {dimension}):
-                    learner.check(dtype, seen)
+                for features in sorted({task.features for task in scenario.tasks} or {dimension}):
+                    learner.check(dtype, features)
             if public_is_read:
                 learner.check_public(public)
             learner.check_people(n)
@@ -165,7 +165,7 @@ def constant_failure(kind: str) -> Iterator[None]:
 
 _LOCK = threading.Lock()
 _SILENT: Counter[int] = Counter()  # nesting depth of silence() in each thread
-_BEFORE: list[TextIO] = []
+_STREAMS: list[TextIO] = []
 
 
 class _Filter(io.TextIOBase):
@@ -189,23 +189,23 @@ def silence() -> Iterator[None]:
     It does not stop non-Python code that writes to the file descriptors themselves. Classifiers of scikit-learn do this
     only with ``verbose``, which is refused (:mod:`common.learners.scikit`).
     """
-    own = threading.get_ident()
+    thread = threading.get_ident()
     with _LOCK:
         if not _SILENT.total():
-            _BEFORE[:] = [sys.stdout, sys.stderr]
-            sys.stdout, sys.stderr = (_Filter(stream) for stream in _BEFORE)
-        _SILENT[own] += 1
+            _STREAMS[:] = [sys.stdout, sys.stderr]
+            sys.stdout, sys.stderr = (_Filter(stream) for stream in _STREAMS)
+        _SILENT[thread] += 1
     try:
         yield
     finally:
         with _LOCK:
-            _SILENT[own] -= 1
+            _SILENT[thread] -= 1
             if not _SILENT.total():
                 _SILENT.clear()
-                sys.stdout, sys.stderr = _BEFORE
+                sys.stdout, sys.stderr = _STREAMS
 
 
-def extended(lineage: str, number: str, operation: dict[str, Any]) -> str:
+def next_lineage(lineage: str, number: str, operation: dict[str, Any]) -> str:
     """Return the digest of an operation and its history, which has the digest ``lineage`` ("" for no history)."""
     return canonical.digest([lineage, number, operation])
 
@@ -229,12 +229,12 @@ class OperationHistory:
         Raises:
             ValueError: If an earlier operation, or another one, has the number, since randomness would be reused.
         """
-        known = self.lineages.get(number)
-        if known is not None:
-            if known != self._last or known != extended(self._before, number, operation):
+        lineage = self.lineages.get(number)
+        if lineage is not None:
+            if lineage != self._last or lineage != next_lineage(self._before, number, operation):
                 raise ValueError(f"operation {number} was entered already, with another operation or before others")
-            return known
-        self._before, self._last = self._last, extended(self._last, number, operation)
+            return lineage
+        self._before, self._last = self._last, next_lineage(self._last, number, operation)
         self.lineages[number] = self._last
         self.counts[operation["kind"]] += 1
         return self._last
@@ -268,12 +268,12 @@ class Workspace:
         )
 
     def _check_room(self, weighing: Weighing) -> None:
-        grown = self.reweighing.widening(weighing)
-        if grown:
+        width = self.reweighing.widening(weighing)
+        if width:
             try:
-                self.sample.check_room(grown)
-            except BadScenario as full:
-                raise PolicyRefused(full.detail) from None
+                self.sample.check_room(width)
+            except BadScenario as error:
+                raise PolicyRefused(error.detail) from None
 
     def event(self, operation: Operation[Any]) -> Event:
         event: Event = HANDLERS[operation.kind]().event(operation, self.standing)
@@ -312,7 +312,7 @@ class Workspace:
         return result
 
 
-Past = tuple[str, dict[str, Any], dict[str, Any] | None]
+PastOperation = tuple[str, dict[str, Any], dict[str, Any] | None]
 """A past operation: its number, its request, and its result, with or without its event; None if it did not finish."""
 FindStored = Callable[[list[str]], StoredWeights | None]
 """A function that finds stored weights, given the lineage of each finished reweigh in order."""
@@ -335,8 +335,8 @@ class Engine:
         randomness: RandomSource,
         *,
         public: Records | None = None,
-        past: Iterable[Past] = (),
-        stored: FindStored = lambda lineages: None,
+        past: Iterable[PastOperation] = (),
+        find_stored: FindStored = lambda lineages: None,
     ) -> None:
         self._policy = policy
         self._sample = sample
@@ -344,20 +344,20 @@ class Engine:
         self._history = OperationHistory()
         self._running = False
         finished, lineages, reweighs = [], [], []
-        for number, asked, released in past:
-            lineage = self._history.enter(number, asked)
-            if released is not None:
-                operation = parse_operation(asked)
-                finished.append((operation, operation.read(released)))
+        for number, request, release in past:
+            lineage = self._history.enter(number, request)
+            if release is not None:
+                operation = parse_operation(request)
+                finished.append((operation, operation.read(release)))
                 if operation.reweighs_by is not None:
                     lineages.append(lineage)
                     reweighs.append(operation.reweighs_by)
-        done, cumulative_losses = stored(lineages) or (0, None)
-        reweighing = Reweighing.restore(sample, policy.kappa, policy.eta, reweighs[:done], cumulative_losses)
+        restored, cumulative_losses = find_stored(lineages) or (0, None)
+        reweighing = Reweighing.restore(sample, policy.kappa, policy.eta, reweighs[:restored], cumulative_losses)
         self.workspace = Workspace(sample, reweighing, policy.learner, public=public)
         for operation, result in finished:  # nothing is drawn and nothing released
-            if operation.reweighs_by is not None and done > 0:
-                done -= 1
+            if operation.reweighs_by is not None and restored > 0:
+                restored -= 1
             else:
                 self.workspace.advance(operation, result)
 
@@ -387,9 +387,9 @@ class Engine:
         check_features(operation, self._sample.dimension)
         event = self.workspace.event(operation)
         afford(event)
-        done, most = self._history.counts[operation.kind], self._policy.most(operation.kind)
-        if done >= most:
-            raise PolicyRefused(f"the policy allows {most} rounds, {done} {operation.kind!r} operations are done")
+        count, limit = self._history.counts[operation.kind], self._policy.most(operation.kind)
+        if count >= limit:
+            raise PolicyRefused(f"the policy allows {limit} rounds, {count} {operation.kind!r} operations are done")
         self.workspace.check(operation)
         return event
 

@@ -80,15 +80,15 @@ class GraphWriter(GraphBuilder):
         return self("Cast", truth, to=DOUBLE)
 
     def trees(self, matrix: str, forest: Trees) -> str:
-        found = ensemble(forest)
+        arrays = ensemble(forest)
         total = self(
             "TreeEnsembleRegressor",
             self("Cast", matrix, to=FLOAT),
             domain=ML,
             n_targets=1,
-            target_ids=[0] * len(found.leaves),
-            target_weights=np.array(forest.threshold)[found.leaves].astype(np.float32).tolist(),
-            **found.attributes,
+            target_ids=[0] * len(arrays.leaves),
+            target_weights=np.array(forest.threshold)[arrays.leaves].astype(np.float32).tolist(),
+            **arrays.attributes,
         )
         return self("Add", self("Cast", total, to=DOUBLE), forest.base)
 
@@ -112,9 +112,9 @@ def _inner(graph: GraphWriter, model: Any, matrix: str) -> tuple[Any, str] | Non
         case "OneVsRestClassifier":
             return model.estimators_[0], matrix
         case "StackingClassifier":
-            ways = {"predict_proba": probability, "decision_function": decision, "predict": prediction}
+            writers = {"predict_proba": probability, "decision_function": decision, "predict": prediction}
             pairs = zip(model.stack_method_, model.estimators_, strict=True)
-            columns = [ways[method](graph, inner, matrix) for method, inner in pairs]
+            columns = [writers[method](graph, inner, matrix) for method, inner in pairs]
             return model.final_estimator_, graph.join([*columns, matrix] if model.passthrough else columns)
     return None
 
@@ -125,15 +125,15 @@ def decision(graph: GraphWriter, model: Any, matrix: str) -> str:
     if inner is not None:
         return decision(graph, *inner)
     name = type(model).__name__
-    own = {
-        "QuadraticDiscriminantAnalysis": _quadratic,
+    writers = {
+        "QuadraticDiscriminantAnalysis": _quadratic_discriminant,
         "SVC": _kernel_machine,
         "NuSVC": _kernel_machine,
-        "NearestCentroid": _centroids,
-        "AdaBoostClassifier": _adaptive,
+        "NearestCentroid": _nearest_centroid,
+        "AdaBoostClassifier": _adaboost,
     }
-    if name in own:
-        return own[name](graph, model, matrix)
+    if name in writers:
+        return writers[name](graph, model, matrix)
     if name == "BaggingClassifier":
         pairs = zip(model.estimators_, model.estimators_features_, strict=True)
         return graph.mean([decision(graph, bag, graph.columns(matrix, features)) for bag, features in pairs])
@@ -164,7 +164,7 @@ def probability(graph: GraphWriter, model: Any, matrix: str) -> str:
         return graph("Sigmoid", decision(graph, model, matrix))
     match name:
         case "GaussianNB" | "MultinomialNB" | "ComplementNB" | "BernoulliNB" | "CategoricalNB":
-            return graph("Sigmoid", _naive_odds(graph, model, matrix))
+            return graph("Sigmoid", _naive_bayes(graph, model, matrix))
         case "DecisionTreeClassifier" | "ExtraTreeClassifier" | "RandomForestClassifier" | "ExtraTreesClassifier":
             forest = forest_of(model, np.zeros((1, model.n_features_in_)))
             assert forest is not None  # noqa: S101 - these four are made of trees
@@ -186,17 +186,17 @@ def probability(graph: GraphWriter, model: Any, matrix: str) -> str:
             return graph.mean(shares, model._weights_not_none)
         case "CalibratedClassifierCV":
             return graph.mean([_calibrated(graph, calibrated, matrix) for calibrated in model.calibrated_classifiers_])
-    own = {
-        "MLPClassifier": _perceptrons,
-        "KNeighborsClassifier": _nearest,
-        "RadiusNeighborsClassifier": _within,
-        "LabelPropagation": _spread,
-        "LabelSpreading": _spread,
-        "BaggingClassifier": _bagged,
+    writers = {
+        "MLPClassifier": _multilayer_perceptron,
+        "KNeighborsClassifier": _nearest_neighbors,
+        "RadiusNeighborsClassifier": _radius_neighbors,
+        "LabelPropagation": _label_propagation,
+        "LabelSpreading": _label_propagation,
+        "BaggingClassifier": _bagging,
     }
-    if name not in own:
+    if name not in writers:
         raise Unwritable(f"the probabilities of {name}")
-    return own[name](graph, model, matrix)
+    return writers[name](graph, model, matrix)
 
 
 def response(graph: GraphWriter, model: Any, matrix: str) -> tuple[str, float]:
@@ -213,10 +213,10 @@ def margin(graph: GraphWriter, model: Any, matrix: str) -> str:
     """
     match type(model).__name__:
         case "GaussianProcessClassifier":
-            return _process(graph, model, matrix)
+            return _gaussian_process(graph, model, matrix)
         case "NearestCentroid":
             if not np.isclose(model.class_prior_, 0.5).all():
-                return _centroids(graph, model, matrix)
+                return _nearest_centroid(graph, model, matrix)
             power = 1.0 if model.metric == "manhattan" else 2.0
             return graph("MatMul", powers(graph, matrix, model.centroids_, power), np.array([[1.0], [-1.0]]))
         case "VotingClassifier" if model.voting != "soft":
@@ -228,7 +228,7 @@ def margin(graph: GraphWriter, model: Any, matrix: str) -> str:
         case "OneVsRestClassifier" | "OneVsOneClassifier":
             return graph("Sub", *response(graph, model.estimators_[0], matrix))
         case "OutputCodeClassifier":
-            return _code(graph, model, matrix)
+            return _output_code(graph, model, matrix)
         case "FixedThresholdClassifier" | "TunedThresholdClassifierCV":
             return _threshold(graph, model, matrix)
         case "SelfTrainingClassifier" | "StackingClassifier":
@@ -254,7 +254,7 @@ def _log_odds(graph: GraphWriter, matrix: str, slopes: Any, constants: Any) -> s
     return graph("Add", graph("MatMul", matrix, factor), float(constants[1] - constants[0]))
 
 
-def _naive_odds(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _naive_bayes(graph: GraphWriter, model: Any, matrix: str) -> str:
     match type(model).__name__:
         case "GaussianNB":
             pairs = zip(model.theta_, model.var_, strict=True)
@@ -271,26 +271,26 @@ def _naive_odds(graph: GraphWriter, model: Any, matrix: str) -> str:
             absent = _log(1.0 - np.exp(model.feature_log_prob_))
             constants = model.class_log_prior_ + absent.sum(axis=1)
             return _log_odds(graph, matrix, model.feature_log_prob_ - absent, constants)
-    whole, terms = graph("Floor", matrix), []
+    codes, terms = graph("Floor", matrix), []
     for column, table in enumerate(model.feature_log_prob_):
-        value = graph.columns(whole, [column])
+        value = graph.columns(codes, [column])
         hits = graph.indicator(graph("Equal", value, np.arange(table.shape[1], dtype=np.float64)))
         terms.append(graph("MatMul", hits, (table[1] - table[0]).reshape(-1, 1)))
     prior = float(model.class_log_prior_[1] - model.class_log_prior_[0])
     return graph("Add", graph.sum(graph.join(terms)), prior)
 
 
-def _quadratic(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _quadratic_discriminant(graph: GraphWriter, model: Any, matrix: str) -> str:
     scores = []
     parts = zip(model.means_, model.rotations_, model.scalings_, model.priors_, strict=True)
     for center, rotation, scaling, prior in parts:
-        turned = graph("MatMul", graph("Sub", matrix, center), rotation * scaling**-0.5)
-        norm = graph.sum(graph.square(turned))
+        rotated = graph("MatMul", graph("Sub", matrix, center), rotation * scaling**-0.5)
+        norm = graph.sum(graph.square(rotated))
         scores.append(graph("Add", graph("Mul", norm, -0.5), float(np.log(prior) - 0.5 * np.log(scaling).sum())))
     return graph("Sub", scores[1], scores[0])
 
 
-def _perceptrons(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _multilayer_perceptron(graph: GraphWriter, model: Any, matrix: str) -> str:
     operators = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid", "identity": None}
     layers = list(zip(model.coefs_, model.intercepts_, strict=True))
     for depth, (weights, bias) in enumerate(layers, start=1):
@@ -300,7 +300,7 @@ def _perceptrons(graph: GraphWriter, model: Any, matrix: str) -> str:
     return matrix
 
 
-def _adaptive(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _adaboost(graph: GraphWriter, model: Any, matrix: str) -> str:
     forest = forest_of(model, np.zeros((1, model.n_features_in_)))
     if forest is not None:
         # scikit-learn counts both classes: twice the mean of the signs.
@@ -311,14 +311,14 @@ def _adaptive(graph: GraphWriter, model: Any, matrix: str) -> str:
     return graph("Mul", graph("Sub", share, (greater + lesser) / 2), 4.0 / (greater - lesser))
 
 
-def _bagged(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _bagging(graph: GraphWriter, model: Any, matrix: str) -> str:
     shares = []
     for bag, features in zip(model.estimators_, model.estimators_features_, strict=True):
-        chosen = graph.columns(matrix, features)
+        columns = graph.columns(matrix, features)
         if hasattr(bag, "predict_proba"):
-            shares.append(probability(graph, bag, chosen))
+            shares.append(probability(graph, bag, columns))
         else:
-            shares.append(graph.indicator(graph("Greater", margin(graph, bag, chosen), 0.0)))
+            shares.append(graph.indicator(graph("Greater", margin(graph, bag, columns), 0.0)))
     return graph.mean(shares)
 
 
@@ -331,17 +331,17 @@ def squared(graph: GraphWriter, matrix: str, points: Any) -> str:
     points = np.asarray(points, dtype=np.float64)
     if points.size <= MAX_DIFFERENCES:
         return powers(graph, matrix, points, 2.0)
-    own = graph("ReduceSumSquare", matrix, np.array([1]))
-    crossed = graph("MatMul", matrix, -2.0 * points.T)
-    return graph("Max", graph("Add", graph("Add", crossed, (points**2).sum(axis=1)), own), 0.0)
+    norms = graph("ReduceSumSquare", matrix, np.array([1]))
+    products = graph("MatMul", matrix, -2.0 * points.T)
+    return graph("Max", graph("Add", graph("Add", products, (points**2).sum(axis=1)), norms), 0.0)
 
 
 def powers(graph: GraphWriter, matrix: str, points: Floats, power: float) -> str:
     """Write the sum over features of |x_j - t_j|^p (for infinite p the greatest |x_j - t_j|), a column per point t."""
     total = ""
     for feature, column in enumerate(points.T):
-        apart = graph("Sub", graph.columns(matrix, np.array([feature])), column)
-        term = graph.square(apart) if power == 2.0 else graph("Abs", apart)
+        difference = graph("Sub", graph.columns(matrix, np.array([feature])), column)
+        term = graph.square(difference) if power == 2.0 else graph("Abs", difference)
         term = term if power in (1.0, 2.0, np.inf) else graph("Pow", term, power)
         total = graph("Max" if power == np.inf else "Add", total, term) if total else term
     return total
@@ -359,50 +359,50 @@ def _distances(graph: GraphWriter, matrix: str, metric: str, parameters: Any, po
     return total if power in (1.0, np.inf) else graph("Pow", total, 1.0 / power)
 
 
-def _weigh(graph: GraphWriter, distances: str, weights: Any, counted: str | None) -> str:
+def _neighbor_weights(graph: GraphWriter, distances: str, weights: Any, neighbors: str | None) -> str:
     """Return each neighbour's weight: 1, or one over its distance; if any are at distance 0, only those count."""
     if weights in (None, "uniform"):
-        return counted or graph.indicator(graph("GreaterOrEqual", distances, 0.0))
+        return neighbors or graph.indicator(graph("GreaterOrEqual", distances, 0.0))
     if weights != "distance":
         raise Unwritable("weights that are a function")
-    here = graph.indicator(graph("Equal", distances, 0.0))
-    any_here = graph("Greater", graph("ReduceMax", here, np.array([1])), 0.0)
-    near = graph("Where", any_here, here, graph("Reciprocal", distances))
-    return near if counted is None else graph("Mul", near, counted)
+    coincident = graph.indicator(graph("Equal", distances, 0.0))
+    any_coincident = graph("Greater", graph("ReduceMax", coincident, np.array([1])), 0.0)
+    inverse = graph("Where", any_coincident, coincident, graph("Reciprocal", distances))
+    return inverse if neighbors is None else graph("Mul", inverse, neighbors)
 
 
-def _share(graph: GraphWriter, weights: str, positive: str) -> str:
+def _weighted_share(graph: GraphWriter, weights: str, positive: str) -> str:
     return graph("Div", graph.sum(graph("Mul", weights, positive)), graph.sum(weights))
 
 
-def _nearest(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _nearest_neighbors(graph: GraphWriter, model: Any, matrix: str) -> str:
     # The points have no public name in scikit-learn; the agreement test on the draws guards against changes.
     distances = _distances(graph, matrix, model.effective_metric_, model.effective_metric_params_, model._fit_X)
-    near, places = graph.several("TopK", 2, distances, np.array([model.n_neighbors]), axis=1, largest=0, sorted=1)
-    positive = graph("Gather", model._y.ravel().astype(np.float64), places, axis=0)
-    return _share(graph, _weigh(graph, near, model.weights, None), positive)
+    near, indices = graph.several("TopK", 2, distances, np.array([model.n_neighbors]), axis=1, largest=0, sorted=1)
+    positive = graph("Gather", model._y.ravel().astype(np.float64), indices, axis=0)
+    return _weighted_share(graph, _neighbor_weights(graph, near, model.weights, None), positive)
 
 
-def _within(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _radius_neighbors(graph: GraphWriter, model: Any, matrix: str) -> str:
     distances = _distances(graph, matrix, model.effective_metric_, model.effective_metric_params_, model._fit_X)
-    counted = graph.indicator(graph("LessOrEqual", distances, float(model.radius)))
-    weights = _weigh(graph, distances, model.weights, counted)
+    neighbors = graph.indicator(graph("LessOrEqual", distances, float(model.radius)))
+    weights = _neighbor_weights(graph, distances, model.weights, neighbors)
     votes = graph("MatMul", weights, model._y.reshape(-1, 1).astype(np.float64))
     total = graph.sum(weights)
     # No neighbours: scikit-learn gives the outlier's label, or fails if none is set; then it is the lesser class.
-    alone = 0.0 if model.outlier_label_ is None else float(model.outlier_label_[0] == model.classes_[1])
-    return graph("Where", graph("Greater", total, 0.0), graph("Div", votes, total), alone)
+    default = 0.0 if model.outlier_label_ is None else float(model.outlier_label_[0] == model.classes_[1])
+    return graph("Where", graph("Greater", total, 0.0), graph("Div", votes, total), default)
 
 
-def _spread(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _label_propagation(graph: GraphWriter, model: Any, matrix: str) -> str:
     shares = np.nan_to_num(model.label_distributions_)
     if model.kernel == "rbf":
-        near = graph("Exp", graph("Mul", squared(graph, matrix, model.X_), -float(model.gamma)))
-        votes, total = (graph("MatMul", near, column.reshape(-1, 1)) for column in (shares[:, 1], shares.sum(axis=1)))
+        kernel = graph("Exp", graph("Mul", squared(graph, matrix, model.X_), -float(model.gamma)))
+        votes, total = (graph("MatMul", kernel, column.reshape(-1, 1)) for column in (shares[:, 1], shares.sum(axis=1)))
         return graph("Div", votes, total)
-    wanted = np.array([model.n_neighbors])
-    places = graph.several("TopK", 2, squared(graph, matrix, model.X_), wanted, axis=1, largest=0, sorted=1)[1]
-    votes, total = (graph.sum(graph("Gather", column, places, axis=0)) for column in (shares[:, 1], shares.sum(axis=1)))
+    count = np.array([model.n_neighbors])
+    index = graph.several("TopK", 2, squared(graph, matrix, model.X_), count, axis=1, largest=0, sorted=1)[1]
+    votes, total = (graph.sum(graph("Gather", column, index, axis=0)) for column in (shares[:, 1], shares.sum(axis=1)))
     return graph("Div", votes, total)
 
 
@@ -412,16 +412,16 @@ def _kernel_machine(graph: GraphWriter, model: Any, matrix: str) -> str:
         raise Unwritable(f"kernel {model.kernel!r}")
     width = float(model._gamma)
     if model.kernel == "rbf":
-        near = graph("Exp", graph("Mul", squared(graph, matrix, points), -width))
+        kernel = graph("Exp", graph("Mul", squared(graph, matrix, points), -width))
     else:
-        near = graph("MatMul", matrix, points.T)
+        kernel = graph("MatMul", matrix, points.T)
     if model.kernel in ("poly", "sigmoid"):
-        near = graph("Add", graph("Mul", near, width), float(model.coef0))
-        near = graph("Tanh", near) if model.kernel == "sigmoid" else graph("Pow", near, float(model.degree))
-    return graph("Add", graph("MatMul", near, model.dual_coef_.reshape(-1, 1)), float(model.intercept_[0]))
+        kernel = graph("Add", graph("Mul", kernel, width), float(model.coef0))
+        kernel = graph("Tanh", kernel) if model.kernel == "sigmoid" else graph("Pow", kernel, float(model.degree))
+    return graph("Add", graph("MatMul", kernel, model.dual_coef_.reshape(-1, 1)), float(model.intercept_[0]))
 
 
-def _process(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _gaussian_process(graph: GraphWriter, model: Any, matrix: str) -> str:
     inner = model.base_estimator_
     kernel = inner.kernel_.get_params()
     if {type(kernel.get(part)).__name__ for part in ("k1", "k2")} != {"ConstantKernel", "RBF"}:
@@ -429,11 +429,11 @@ def _process(graph: GraphWriter, model: Any, matrix: str) -> str:
     # A constant factor does not change the sign: only the RBF part matters.
     parts = (kernel["k1"], kernel["k2"])
     scale = np.asarray(next(part.length_scale for part in parts if hasattr(part, "length_scale")))
-    near = graph("Exp", graph("Mul", squared(graph, graph("Div", matrix, scale), inner.X_train_ / scale), -0.5))
-    return graph("MatMul", near, (inner.y_train_ - inner.pi_).reshape(-1, 1))
+    similarity = graph("Exp", graph("Mul", squared(graph, graph("Div", matrix, scale), inner.X_train_ / scale), -0.5))
+    return graph("MatMul", similarity, (inner.y_train_ - inner.pi_).reshape(-1, 1))
 
 
-def _centroids(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _nearest_centroid(graph: GraphWriter, model: Any, matrix: str) -> str:
     spread = np.where(model.within_class_std_dev_ != 0, model.within_class_std_dev_, 1.0)
     power = 1.0 if model.metric == "manhattan" else 2.0
     total = powers(graph, graph("Div", matrix, spread), model.centroids_ / spread, power)
@@ -448,35 +448,35 @@ def _calibrated(graph: GraphWriter, model: Any, matrix: str) -> str:
         return graph("Sigmoid", graph("Sub", graph("Mul", value, -float(calibrator.a_)), float(calibrator.b_)))
     if model.method == "isotonic":
         # Linear interpolation between the thresholds, constant outside, as a sum of ramps.
-        places, heights = np.asarray(calibrator.X_thresholds_), np.asarray(calibrator.y_thresholds_)
-        if len(places) == 1:
+        thresholds, heights = np.asarray(calibrator.X_thresholds_), np.asarray(calibrator.y_thresholds_)
+        if len(thresholds) == 1:
             return graph.column(float(heights[0]))
-        lengths = np.diff(places)
-        ramps = graph("Min", graph("Max", graph("Sub", value, places[:-1]), 0.0), lengths)
+        lengths = np.diff(thresholds)
+        ramps = graph("Min", graph("Max", graph("Sub", value, thresholds[:-1]), 0.0), lengths)
         return graph("Add", graph("MatMul", ramps, (np.diff(heights) / lengths).reshape(-1, 1)), float(heights[0]))
     if threshold:
-        least = 1e-12
-        opposite = graph("Log", graph("Add", graph("Sub", graph.column(1.0), value), least))
-        odds = graph("Sub", graph("Log", graph("Add", value, least)), opposite)
+        offset = 1e-12
+        opposite = graph("Log", graph("Add", graph("Sub", graph.column(1.0), value), offset))
+        odds = graph("Sub", graph("Log", graph("Add", value, offset)), opposite)
         return graph("Sigmoid", graph("Mul", odds, float(calibrator.beta_)))
     return graph("Sigmoid", graph("Mul", value, 2.0 * float(calibrator.beta_)))
 
 
-def _code(graph: GraphWriter, model: Any, matrix: str) -> str:
+def _output_code(graph: GraphWriter, model: Any, matrix: str) -> str:
     answers = []
     for column, inner in zip(model.code_book_.T, model.estimators_, strict=True):
         # A column of the code with a single value was learned as that constant.
         constant = float(column[0] > 0) if column[0] == column[1] else None
         answers.append(response(graph, inner, matrix)[0] if constant is None else graph.column(constant))
-    apart = powers(graph, graph.join(answers), model.code_book_, 2.0)
-    return graph("MatMul", apart, np.array([[1.0], [-1.0]]))
+    distances = powers(graph, graph.join(answers), model.code_book_, 2.0)
+    return graph("MatMul", distances, np.array([[1.0], [-1.0]]))
 
 
 def _threshold(graph: GraphWriter, model: Any, matrix: str) -> str:
     method = model.response_method
     if method == "auto":
         method = "predict_proba" if hasattr(model.estimator_, "predict_proba") else "decision_function"
-    column = {"predict_proba": probability, "decision_function": decision}[method]
+    write = {"predict_proba": probability, "decision_function": decision}[method]
     threshold = getattr(model, "best_threshold_", None)
     if threshold is None:
         threshold = model.threshold
@@ -484,5 +484,5 @@ def _threshold(graph: GraphWriter, model: Any, matrix: str) -> str:
     if getattr(model, "pos_label", None) not in (None, model.classes_[1]):
         raise Unwritable("a positive label other than 1")
     # At the threshold the prediction is the greater class.
-    above = graph("GreaterOrEqual", column(graph, model.estimator_, matrix), float(threshold))
+    above = graph("GreaterOrEqual", write(graph, model.estimator_, matrix), float(threshold))
     return graph.indicator(above)

@@ -75,10 +75,10 @@ def _summed(model: Any, trees: list[_Tree], example: AnyArray) -> Trees:
 
 def _forest(trees: list[_Tree], base: float = 0.0) -> Trees:
     roots = np.cumsum([0, *(len(tree[0]) for tree in trees[:-1])]).tolist()
-    placed = list(zip(trees, roots, strict=True))
+    rooted = list(zip(trees, roots, strict=True))
     feature, threshold = (tuple(np.concatenate([tree[k] for tree in trees]).tolist()) for k in (0, 1))
     left, right = (
-        tuple(np.concatenate([np.where(tree[k] < 0, LEAF, tree[k] + root) for tree, root in placed]).tolist())
+        tuple(np.concatenate([np.where(tree[k] < 0, LEAF, tree[k] + root) for tree, root in rooted]).tolist())
         for k in (2, 3)
     )
     return Trees(roots=tuple(roots), feature=feature, threshold=threshold, left=left, right=right, base=base)

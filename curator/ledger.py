@@ -130,8 +130,8 @@ class Ledger:
     def opening(self) -> Extension:
         return self.journal.chain.extension(0, self._opened)
 
-    def since(self, seen: Head, charge: ChargedOperation) -> Extension:
-        return self.journal.chain.extension(seen.entries, charge.entries)
+    def since(self, head: Head, charge: ChargedOperation) -> Extension:
+        return self.journal.chain.extension(head.entries, charge.entries)
 
     def _append(self, kind: str, body: dict[str, Any]) -> None:
         head = self.journal.append(kind, body)
@@ -166,26 +166,26 @@ def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, A
     identity = Identity.load_or_create(state / KEY)
     if not (state / HEADS).exists():
         raise BrokenLedger(f"the ledger's head {state / HEADS} is gone. {REMEDY}")
-    seen = _heads(state, identity.public, witnesses)
-    for who, head in seen:
+    heads = _heads(state, identity.public, witnesses)
+    for who, head in heads:
         if head is None:
             raise BrokenLedger(f"{who} knows nothing of this ledger. {REMEDY}")
         if not chain.holds(head):
             raise BrokenLedger(f"{behind(who, head, chain.head())}. {REMEDY}")
     closed = next((str(e.body["why"]) for e in chain.entries if e.kind == CLOSED), None)
-    return {"curator": identity.public, **chain.head().wire(), "agreed": [who for who, _ in seen], "closed": closed}
+    return {"curator": identity.public, **chain.head().wire(), "agreed": [who for who, _ in heads], "closed": closed}
 
 
 def _heads(state: Path, key: str, witnesses: Sequence[Witness]) -> list[tuple[str, Head | None]]:
     """Return the heads of a ledger that its head file and its witnesses have, each with its origin."""
-    beside = [(f"the file {state / HEADS}", read_head(state / HEADS, key))] if (state / HEADS).exists() else []
-    return [*beside, *((f"the witness {witness.place}", last_head(witness)) for witness in witnesses)]
+    file_heads = [(f"the file {state / HEADS}", read_head(state / HEADS, key))] if (state / HEADS).exists() else []
+    return [*file_heads, *((f"the witness {witness.place}", last_head(witness)) for witness in witnesses)]
 
 
-def listed(state: Path) -> list[dict[str, Any]]:
+def entry_summaries(state: Path) -> list[dict[str, Any]]:
     """Return short descriptions of the entries of a ledger with a valid chain, oldest first, without hypotheses."""
     numbered = _chain(state).numbered()
-    return [{"entry": number, "kind": entry.kind, **_words(entry)} for number, entry in numbered]
+    return [{"entry": number, "kind": entry.kind, **_entry_details(entry)} for number, entry in numbered]
 
 
 def _chain(state: Path) -> Chain:
@@ -195,7 +195,7 @@ def _chain(state: Path) -> Chain:
     return chain
 
 
-def _words(entry: Entry) -> dict[str, Any]:
+def _entry_details(entry: Entry) -> dict[str, Any]:
     body = entry.body
     if entry.kind == "charge":
         request = body["request"]["message"]
@@ -215,7 +215,7 @@ def _words(entry: Entry) -> dict[str, Any]:
 
 
 _CONTRIBUTED = frozenset({VERSION_TABLE, "invited", "kept", "withdrawn"})  # tables of the databases
-BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
+COPIED_FILES = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
 """Files without which a ledger is useless; those that exist are copied with it. Weights are computed again."""
 CONTRIBUTIONS = "contributions"  # directory of what people contributed
 SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "offer.json", "hpke.key", "token"))
@@ -228,11 +228,11 @@ def backup(state: Path, copy: Path) -> Head:
     """Copy a curator's ledger and keys, also while it runs; return the copy's head. BadInput if there is no ledger."""
     _chain(state)  # raises if it cannot be read
     place_for_copy(copy)
-    _take(state, copy, LEDGER)
+    _copy_file(state, copy, LEDGER)
     chain = Chain(copy / LEDGER)
-    begun = any(entry.kind == SAMPLE for entry in chain.entries)
-    for name in (*BESIDE, *(SEALED if begun else ())):  # contributions do not change after the run has begun
-        _take(state, copy, name)
+    started = any(entry.kind == SAMPLE for entry in chain.entries)
+    for name in (*COPIED_FILES, *(SEALED if started else ())):  # contributions do not change after the run has begun
+        _copy_file(state, copy, name)
     return _write_head(copy, chain.head())
 
 
@@ -263,20 +263,20 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
         if doubt:  # before the file can be used as the ledger
             Chain(copied).append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
         if (state / LEDGER).exists():
-            (state / LEDGER).replace(_unused(state / f"{LEDGER}.replaced"))
+            (state / LEDGER).replace(_unused_path(state / f"{LEDGER}.replaced"))
         copied.replace(state / LEDGER)
         sync_folder(state)
-        for name in (*BESIDE, *SEALED):
-            _take(copy, state, name)
+        for name in (*COPIED_FILES, *SEALED):
+            _copy_file(copy, state, name)
         for stale in state.glob("weights-*"):
             stale.unlink()
         return _write_head(state, Chain(state / LEDGER).head())
 
 
-def _unused(path: Path) -> Path:
+def _unused_path(path: Path) -> Path:
     """Return the path, or one with a number appended, at which no file exists, so that earlier files are kept."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
-    return next(each for each in numbered if not each.exists()) if path.exists() else path
+    return next(candidate for candidate in numbered if not candidate.exists()) if path.exists() else path
 
 
 def _check_place(copy: Path, state: Path) -> None:
@@ -286,14 +286,14 @@ def _check_place(copy: Path, state: Path) -> None:
         raise BadInput(f"{state} is the copy itself: name the state directory that it is to be put into")
     if not state.is_dir():
         raise BadInput(f"{state} is no directory: name a state directory, or a new one")
-    found = {path.name for path in state.iterdir()}
-    if found - {"lock"} and not found & {LEDGER, HEADS, KEY}:
+    names = {path.name for path in state.iterdir()}
+    if names - {"lock"} and not names & {LEDGER, HEADS, KEY}:
         raise BadInput(
             f"{state} is not empty, and no curator's state directory: nothing was put there; name a new directory, "
             f"an empty one, or the one that was copied"
         )
     try:
-        other = KEY in found and durable_key(state / KEY) != durable_key(copy / KEY)
+        other = KEY in names and durable_key(state / KEY) != durable_key(copy / KEY)
     except BadInput:
         other = False  # a damaged key is also restored
     if other:
@@ -314,13 +314,13 @@ def _checked_doubt(copy: Path, state: Path, witnesses: Sequence[Witness], *, clo
     return doubt
 
 
-def _take(source: Path, target: Path, name: str) -> None:
+def _copy_file(source: Path, target: Path, name: str) -> None:
     if (source / name).exists():
         (target / name).parent.mkdir(exist_ok=True, mode=0o700)
         write_durably(target / name, (source / name).read_bytes(), mode=0o600)
 
 
-def known_to_people(copy: Path) -> list[Witness]:
+def people_witnesses(copy: Path) -> list[Witness]:
     """Return this user's ledger of people as a witness of a copy's curator, if it has seen that curator."""
     if not (copy / KEY).exists():
         return []
@@ -329,15 +329,15 @@ def known_to_people(copy: Path) -> list[Witness]:
 
 
 def _doubt(chain: Chain, identity: Identity, state: Path, witnesses: Sequence[Witness]) -> str | None:
-    named = {str(entry.body["place"]) for entry in chain.entries if entry.kind == "witness"}
-    missing = named - {witness.place for witness in witnesses}
+    places = {str(entry.body["place"]) for entry in chain.entries if entry.kind == "witness"}
+    missing = places - {witness.place for witness in witnesses}
     if missing:
         return f"the copy's witness {min(missing)} was not asked (give it with --witness)"
-    seen = _heads(state, identity.public, witnesses)
-    for who, head in seen:
+    heads = _heads(state, identity.public, witnesses)
+    for who, head in heads:
         if head != chain.head():
             return f"{who} knows nothing of this ledger" if head is None else behind(who, head, chain.head())
-    return None if seen else "no head of this ledger is left, neither beside it nor at a witness"
+    return None if heads else "no head of this ledger is left, neither beside it nor at a witness"
 
 
 def _write_head(folder: Path, head: Head) -> Head:
@@ -350,7 +350,7 @@ def check_copy(copy: Path) -> None:
     """Raise BadData unless the directory has only files of a copy: none may run code, be a link, or be too large."""
     if not files.present(copy, LEDGER) or not files.present(copy, KEY):
         return  # there is nothing to restore, as :func:`restore` reports
-    for name in (*BESIDE, *SEALED[1:]):
+    for name in (*COPIED_FILES, *SEALED[1:]):
         if name == KEY or files.present(copy, name):
             files.read(Path(name), files.KEY, copy)
     if files.present(copy, SEALED[0]):

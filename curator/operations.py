@@ -94,8 +94,8 @@ class CountHandler(ReleasingHandler[ops.Count, ops.ReleasedCount]):
         def bits(records: Records) -> AnyArray:
             return np.asarray((records.features[:, operation.features] > 0).any(axis=1))
 
-        counted = access.release(counts.NoisyCount(operation.epsilon), bits)
-        return ops.ReleasedCount(count=counted)
+        count = access.release(counts.NoisyCount(operation.epsilon), bits)
+        return ops.ReleasedCount(count=count)
 
 
 @HANDLERS.register("select")
@@ -104,10 +104,10 @@ class SelectHandler(ReleasingHandler[ops.Select, ops.SelectedFeature]):
 
     def run(self, operation: ops.Select, access: Access, standing: Standing) -> ops.SelectedFeature:
         columns = slice(operation.first, operation.first + operation.count)
-        chosen = access.release(
+        index = access.release(
             MostFrequent(operation.epsilon, operation.count), lambda records: records.features[:, columns] > 0
         )
-        return ops.SelectedFeature(feature=operation.first + chosen)
+        return ops.SelectedFeature(feature=operation.first + index)
 
 
 @HANDLERS.register("head")
@@ -158,8 +158,8 @@ class MarginsHandler(OperationHandler[ops.Margins, ops.NoisyMargins]):
         def items(records: Records) -> Indices:  # defined in this package, so it gets blocks
             return cells.items_of(records)
 
-        shares, whole = access.shares(operation.mu, cells.items, items)
-        return ops.NoisyMargins(shares=tuple(shares.tolist()), whole=whole)
+        shares, total = access.shares(operation.mu, cells.items, items)
+        return ops.NoisyMargins(shares=tuple(shares.tolist()), whole=total)
 
 
 @HANDLERS.register("learn")
@@ -170,21 +170,21 @@ class LearnHandler(OperationHandler[ops.Learn, ops.Learned]):
         return _learner_of(standing).event(standing.tv_bound)
 
     def check(self, operation: ops.Learn, standing: Standing) -> None:
-        seen = standing.dimension if operation.task is None else operation.task.features
+        features = standing.dimension if operation.task is None else operation.task.features
         public = 0 if standing.public is None else len(standing.public)
         try:
-            _learner_of(standing).check(standing.dtype, seen)
-            _learner_of(standing).check_noise(CallSizes(standing.people, public, seen, standing.dtype.itemsize))
-        except BadScenario as unfit:
-            raise PolicyRefused(unfit.detail) from None
+            _learner_of(standing).check(standing.dtype, features)
+            _learner_of(standing).check_noise(CallSizes(standing.people, public, features, standing.dtype.itemsize))
+        except BadScenario as error:
+            raise PolicyRefused(error.detail) from None
 
     def run(self, operation: ops.Learn, access: Access, standing: Standing) -> ops.Learned:
-        seen = access if operation.task is None else access.through(operation.task)
-        found = _learner_of(standing).learned(seen, standing.previous, standing.public)
-        known, count = found.directions, operation.directions
-        if known is not None:
-            known = ops.Directions(rows=known.rows[:count], offsets=known.offsets[:count]) if count else None
-        return found.model_copy(update={"directions": known})
+        task_access = access if operation.task is None else access.through(operation.task)
+        release = _learner_of(standing).learned(task_access, standing.previous, standing.public)
+        axes, count = release.directions, operation.directions
+        if axes is not None:
+            axes = ops.Directions(rows=axes.rows[:count], offsets=axes.offsets[:count]) if count else None
+        return release.model_copy(update={"directions": axes})
 
     def learned(self, result: ops.Learned) -> Hypothesis:
         return result.hypothesis
@@ -210,11 +210,11 @@ class LabelHandler(OperationHandler[ops.LabelPoints, ops.Labelled]):
 
     def check(self, operation: ops.LabelPoints, standing: Standing) -> None:
         learner = _model_agnostic_of(standing)
-        last, known = operation.first + operation.count, learner.points_of(standing.people, standing.public)
-        if last > known:
-            raise PolicyRefused(f"points up to number {last} are to be labelled, there are {known}")
-        whole = operation.first == 0 and operation.count == learner.queries
-        if not whole and not learner.aggregation.in_parts:
+        last, point_count = operation.first + operation.count, learner.points_of(standing.people, standing.public)
+        if last > point_count:
+            raise PolicyRefused(f"points up to number {last} are to be labelled, there are {point_count}")
+        complete = operation.first == 0 and operation.count == learner.queries
+        if not complete and not learner.aggregation.in_parts:
             raise PolicyRefused(
                 f"{learner.aggregation.name} answers one whole sequence, the first {learner.queries} points; asked for "
                 f"{operation.count} from number {operation.first} on"
@@ -225,7 +225,7 @@ class LabelHandler(OperationHandler[ops.LabelPoints, ops.Labelled]):
         points = learner.points(access, standing.public, operation.first, operation.count)
         answers = learner.answers(access, points)
         student = learner.transfer(points, answers, access.coins) if operation.transfer else None
-        labels, stream = tuple(learner.released(answers)), learner.opened()
+        labels, stream = tuple(learner.released(answers)), learner.stream_opening()
         return ops.Labelled(labels=labels, protects=learner.protects, hypothesis=student, stream=stream)
 
 
@@ -250,8 +250,8 @@ class ParitiesHandler(ReleasingHandler[ops.LearnParities, ops.BlockParities]):
             raise PolicyRefused(f"parities want 0/1 features, found {standing.dtype}")
         try:
             _ = _mechanism(operation).law
-        except BadInput as unsound:
-            raise PolicyRefused(unsound.detail) from None
+        except BadInput as error:
+            raise PolicyRefused(error.detail) from None
 
     def run(self, operation: ops.LearnParities, access: Access, standing: Standing) -> ops.BlockParities:
         def equations(records: Records) -> tuple[Words, Bits, Bits]:

@@ -21,7 +21,7 @@ from common.numerics.randomness import subseed
 from common.operations.operation import Operation
 from common.privacy.budget import open_budget
 from common.scenario.scenario import ResolvedScenario, data_folder, policy_digest, public_sample
-from curator.curator import Curator, SampleOrigin, planned_by
+from curator.curator import Curator, SampleOrigin, events_of_run
 from curator.engine import CuratorPolicy, check_features
 from curator.learners.base import CallSizes, parse_learner
 from curator.ledger import OPEN
@@ -58,9 +58,9 @@ def open_curator(
     check_room(scenario, folder)
     account = Account(charging, scenario, "source") if charging.charges(scenario, "source") else None
     simulated = scenario.people == "simulated"
-    claimed = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})["seed"]
-    known = 0 if claimed is None else int(claimed)
-    read: list[Notes] = []
+    stored_seed = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})["seed"]
+    public_seed = 0 if stored_seed is None else int(stored_seed)
+    notes: list[Notes] = []
     contributions: Contributions | None = None
     if scenario.source.table is not None and scenario.source.table.contributed:
         from curator.contributions import collection
@@ -69,18 +69,18 @@ def open_curator(
 
     def identify() -> None:
         if account is not None:
-            account.identify(None if contributions is None else contributions.given)
+            account.identify(None if contributions is None else contributions.people)
 
-    with ExitStack() as opened:
-        source = subseed(known, "source")
-        sample = open_sample(scenario, folder, source, on_progress, identify, read.append, contributions)
-        opened.callback(sample.close)
-        for column, count in read[0].mostly_clipped().items() if read else ():
+    with ExitStack() as resources:
+        source = subseed(public_seed, "source")
+        sample = open_sample(scenario, folder, source, on_progress, identify, notes.append, contributions)
+        resources.callback(sample.close)
+        for column, count in notes[0].mostly_clipped().items() if notes else ():
             on_progress(
-                f"PRIVATE, for the keeper of these records alone: {count:,} of {read[0].rows:,} rows "
+                f"PRIVATE, for the keeper of these records alone: {count:,} of {notes[0].rows:,} rows "
                 f"of column {column!r} are beyond its bounds and clipped to them: look for a wrong unit"
             )
-        public = public_sample(scenario, known)
+        public = public_sample(scenario, public_seed)
         if public is not None:
             claim_people(folder, public.fingerprint(), "public-people")
         fix = None if contributions is None else contributions.fix
@@ -89,22 +89,22 @@ def open_curator(
             sample,
             folder,
             public=public,
-            seed=known if simulated else None,
+            seed=public_seed if simulated else None,
             referee=referee,
             witnesses=witnesses,
-            origin=SampleOrigin(account, read[0] if read else None, fix),
+            origin=SampleOrigin(account, notes[0] if notes else None, fix),
         )
-        opened.pop_all()
+        resources.pop_all()
     return curator
 
 
-def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) -> str | None:
+def referee_of(folder: Path, key: str | None, *, trust_first_contact: bool) -> str | None:
     """Return the key of the referee that a curator must obey: the given one, or that of the run in its ledger."""
-    if given is not None:
-        return check_public(given, "--referee-key")
-    opened = referee_in(folder)
-    if opened is not None:
-        return opened
+    if key is not None:
+        return check_public(key, "--referee-key")
+    known_key = referee_in(folder)
+    if known_key is not None:
+        return known_key
     if trust_first_contact:
         return None
     raise BadInput(
@@ -121,7 +121,7 @@ def referee_in(folder: Path) -> str | None:
 
 
 def check_policy(
-    scenario: ResolvedScenario, first: Sequence[Operation[Any]] = (), public: Records | None = None
+    scenario: ResolvedScenario, operations: Sequence[Operation[Any]] = (), public: Records | None = None
 ) -> None:
     """Refuse a resolved scenario that this curator would not accept, from its public numbers alone; no table is read.
 
@@ -130,12 +130,12 @@ def check_policy(
             cannot be carried out.
         BudgetExceeded, BadInput: If its rounds do not fit its budget.
     """
-    read = public is not None or scenario.public is None or scenario.public.table is None
-    if public is None and read:
+    public_is_read = public is not None or scenario.public is None or scenario.public.table is None
+    if public is None and public_is_read:
         public = public_sample(scenario, 0)
     layout, section = _source(scenario, Path(), 0).planned_layout(), scenario.curator
-    policy = CuratorPolicy.agreed(scenario, layout.dtype, layout.dimension, public, public_is_read=read)
-    open_budget(section.epsilon, section.delta, planned_by(scenario, policy))
+    policy = CuratorPolicy.for_shape(scenario, layout.dtype, layout.dimension, public, public_is_read=public_is_read)
+    open_budget(section.epsilon, section.delta, events_of_run(scenario, policy))
     standing = Standing(
         people=policy.n,
         dimension=layout.dimension,
@@ -146,11 +146,11 @@ def check_policy(
         public=public,
         check_room=lambda weighing: None,
     )
-    for operation in first:
+    for operation in operations:
         try:
             policy.check_agreed(operation.kind)
             check_features(operation, layout.dimension)
-            if read:
+            if public_is_read:
                 HANDLERS[operation.kind]().check(operation, standing)
         except PolicyRefused as error:
             raise BadScenario(error.detail) from None
@@ -175,7 +175,7 @@ def open_sample(
     seed: int,
     on_progress: OnProgress,
     identify: Callable[[], None] | None = None,
-    counted: Callable[[Notes], None] | None = None,
+    on_notes: Callable[[Notes], None] | None = None,
     contributed: Contributed | None = None,
 ) -> Sample:
     """Return the sample of a resolved scenario, to be closed; a state directory in use or of other people is refused.
@@ -184,19 +184,19 @@ def open_sample(
         folder: The curator's state directory.
         seed: Public seed that determines the people; a durable secret of the directory determines real people's slots.
         identify: Called when the people are known, before their records are stored.
-        counted, contributed: As for :func:`common.data.population.open_records`.
+        on_notes, contributed: As ``counted`` and this for :func:`common.data.population.open_records`.
     """
     secret = durable_key(folder / "order.key") if scenario.people == "real" else None
     source = _source(scenario, folder, seed, secret, contributed)
-    population = source.population(counted)
+    population = source.population(on_notes)
     if contributed is None:  # the ledger names the contributions
         claim_people(folder, population.fingerprint())
     if identify is not None:
         identify()
     storage, n = scenario.curator.storage, source.size
-    with ExitStack() as opened:
+    with ExitStack() as resources:
         if storage.place == "disk":
-            opened.callback(hold(source.folder).close)
+            resources.callback(hold(source.folder).close)
         if storage.workers == 0:
             rows = source.rows(population, 0, n, processors(), on_progress)
             sample: Sample = LocalSample([rows])
@@ -204,7 +204,7 @@ def open_sample(
             from curator.sample.cluster import open_cluster  # an optional dependency stands behind it
 
             sample = open_cluster(source, population, on_progress)
-        sample.opened.push(opened.pop_all())
+        sample.resources.push(resources.pop_all())
     return sample
 
 

@@ -90,9 +90,9 @@ class Checkpoints:
         except OSError as error:
             log.warning("the weights after reweigh %d could not be stored, and were not: %s", updates, error)
             return
-        for old in self._files():
-            if old.name != f"weights-{updates}":
-                old.unlink(missing_ok=True)
+        for path in self._files():
+            if path.name != f"weights-{updates}":
+                path.unlink(missing_ok=True)
 
     def load(self, lineages: list[str]) -> tuple[int, list[AnyArray]] | None:
         """Return the newest stored weights of this history: their number of reweighs, and each shard's scores.
@@ -102,12 +102,12 @@ class Checkpoints:
         """
         self.settle()
         for path in sorted(self._files(), key=lambda path: path.stat().st_mtime_ns, reverse=True):
-            found = self._read(path, lineages)
-            if isinstance(found, str):
-                log.warning("%s is not used, it %s; the weights are computed again from the ledger", path, found)
+            stored = self._read(path, lineages)
+            if isinstance(stored, str):
+                log.warning("%s is not used, it %s; the weights are computed again from the ledger", path, stored)
             else:
-                self._last, self._seconds = found[0], 0.0
-                return found
+                self._last, self._seconds = stored[0], 0.0
+                return stored
         self._last, self._seconds = 0, 0.0
         return None
 
@@ -122,10 +122,10 @@ class Checkpoints:
             updates, lineage = json.loads(file.readline())
             if path.name != f"weights-{updates}" or updates > len(lineages) or lineages[updates - 1] != lineage:
                 return "belongs to another history of operations"
-            found = []
+            scores = []
             while file.peek(1):
-                found.append(np.load(file, allow_pickle=False))
-            return updates, found
+                scores.append(np.load(file, allow_pickle=False))
+            return updates, scores
 
     def _seal(self, file: BufferedRandom | BufferedReader) -> bytes:
         file.seek(_SEAL)
@@ -147,12 +147,12 @@ class OwnersFile:
     is rewritten after each reweigh.
     """
 
-    def __init__(self, folder: Path, scenario: ResolvedScenario, planned: Sequence[Event], read: Notes | None) -> None:
+    def __init__(self, folder: Path, scenario: ResolvedScenario, planned: Sequence[Event], notes: Notes | None) -> None:
         section = scenario.curator
         self._path, self._times = folder / OWNERS, folder / TIMES
         self._updates = -1
         table = scenario.source.table
-        unchanging = {
+        constants = {
             "version": VERSION,
             "scenario": scenario.name,
             "people": section.n,
@@ -161,10 +161,10 @@ class OwnersFile:
             "delta": section.delta,
             "rounds": section.rounds,
             "planned": [[event.wire(), count] for event, count in grouped(planned)],
-            "read": None if read is None or table is None else {"rows": read.rows, **read.document()},
+            "read": None if notes is None or table is None else {"rows": notes.rows, **notes.document()},
             "bounds": _bounds(scenario),
         }
-        self._beginning = json.dumps(unchanging)[:-1]
+        self._constant_json = json.dumps(constants)[:-1]
 
     def keep(self, reweighing: Reweighing, operation: str | None = None) -> None:
         try:
@@ -173,7 +173,7 @@ class OwnersFile:
                     # The newline comes first, so that a line that a crash cut off does not damage the next.
                     file.write("\n" + json.dumps([operation, round(time.time(), 1)]))
             if reweighing.updates != self._updates:
-                document = f'{self._beginning}, "weights": {json.dumps(weights_of(reweighing))}}}'
+                document = f'{self._constant_json}, "weights": {json.dumps(weights_of(reweighing))}}}'
                 write_whole(self._path, document.encode(), mode=0o600)
                 self._updates = reweighing.updates
         except OSError as error:
@@ -182,13 +182,13 @@ class OwnersFile:
 
 def operation_times(folder: Path) -> dict[str, float]:
     """Return the time of each operation, in seconds since 1970; lines that cannot be read are left out."""
-    found = {}
+    times = {}
     with suppress(OSError):
         for line in (folder / TIMES).read_bytes().splitlines():
             with suppress(ValueError, TypeError, RecursionError):
                 number, when = json.loads(line)
-                found[str(number)] = float(when)
-    return found
+                times[str(number)] = float(when)
+    return times
 
 
 def weights_of(reweighing: Reweighing) -> dict[str, Any]:
@@ -201,20 +201,20 @@ def weights_of(reweighing: Reweighing) -> dict[str, Any]:
     levels, people = density.histogram.levels, density.histogram.people
     relative = density.relative(levels)
     share = people * relative / float(np.sum(people * relative))
-    most = max(1.0, reweighing.updates * reweighing.eta / density.eta)
+    scale = max(1.0, reweighing.updates * reweighing.eta / density.eta)
     kappa = reweighing.kappa
     return {
         "updates": reweighing.updates,
         "kappa": kappa,
         "eta": reweighing.eta,
-        "mean_score": float(np.average(levels, weights=people)) / most,
+        "mean_score": float(np.average(levels, weights=people)) / scale,
         "cap": None if kappa is None else 1.0 / kappa,
         "largest": float(np.max(share / people)) * n,
         "at_cap": 0 if kappa is None else int(np.sum(people[levels >= density.cut])),
         "density": density.acceptance * len(density) / n,
         "bins": [
-            [*(levels[here[[0, -1]]] / most).tolist(), int(people[here].sum()), float(share[here].sum())]
-            for here in _bars(levels)
+            [*(levels[bar[[0, -1]]] / scale).tolist(), int(people[bar].sum()), float(share[bar].sum())]
+            for bar in _bars(levels)
         ],
     }
 
@@ -228,9 +228,9 @@ def _bars(levels: Any) -> list[Any]:
 
 def _bounds(scenario: ResolvedScenario) -> dict[str, list[float]]:
     """Return the public bounds of a table's numbers by column, the narrowest if a column has several."""
-    found: dict[str, list[float]] = {}
+    bounds: dict[str, list[float]] = {}
     for feature in () if scenario.source.table is None else scenario.source.table.features:
         if feature.kind == "number":
-            low, high = found.get(feature.column, [feature.low, feature.high])
-            found[feature.column] = [max(low, feature.low), min(high, feature.high)]
-    return found
+            low, high = bounds.get(feature.column, [feature.low, feature.high])
+            bounds[feature.column] = [max(low, feature.low), min(high, feature.high)]
+    return bounds

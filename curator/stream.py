@@ -9,13 +9,13 @@ from common.core.errors import BrokenLedger, StreamUsedUp
 from common.crypto.identity import Signed
 from common.net.messages import PointAnswer, PointQuestion
 from common.operations.operation import Labelled, findings
-from curator.engine import Engine, constant_failure, extended, silence
+from curator.engine import Engine, constant_failure, next_lineage, silence
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.learners.teachers import BOTTOM, StreamOfAnswers
 from curator.ledger import ChargedOperation, Ledger
 
 
-class StreamPlace(NamedTuple):
+class StoredAnswer(NamedTuple):
     """A stored answer: its label, its number, and how many unstable answers may still follow it."""
 
     label: int | None
@@ -42,9 +42,9 @@ class RunStream:
             raise AssertionError("the operation has opened a stream")
         self._ledger, self._charge, self._learner, self._engine = ledger, charge, learner, engine
         self._first, self._opened = first, first.stream
-        self._left = self._opened.cutoff - min(first.unstable, self._opened.cutoff)
+        self._unstable_left = self._opened.cutoff - min(first.unstable, self._opened.cutoff)
         self._steps: list[tuple[str, bool]] = []  # the lineage of each question, and whether its answer was unstable
-        self._known: dict[bytes, StreamPlace] = {}
+        self._answers: dict[bytes, StoredAnswer] = {}
         self._live: StreamOfAnswers | None = None
         for question, label in ledger.answers:
             self._enter(self.point(question.point), label)
@@ -53,8 +53,8 @@ class RunStream:
         """Return a point as teachers see it, shape (d,); BadInput if the values are no point."""
         return self._learner.point(values, self._engine.workspace.sample)
 
-    def answer(self, signed: Signed, question: PointQuestion) -> StreamPlace:
-        """Answer a question that is not :meth:`known`; the answer is stored before it is returned.
+    def answer(self, signed: Signed, question: PointQuestion) -> StoredAnswer:
+        """Answer a question without a :meth:`stored_answer`; the answer is stored before it is returned.
 
         Raises:
             BadInput: If the point has another number of features than records, or is no point.
@@ -63,7 +63,7 @@ class RunStream:
         """
         point = self.point(question.point)
         self._check_left()
-        live, lineage = self._taught(), self._lineage(point)
+        live, lineage = self._live_stream(), self._lineage(point)
         with constant_failure("point"), silence():
             answer = live.answer(point, lineage)
         label = self._learner.released(np.array([answer]))[0]
@@ -71,7 +71,7 @@ class RunStream:
         live.advance(lineage, bottom=answer == BOTTOM)
         return self._enter(point, label)
 
-    def reply(self, run: str, question: PointQuestion, place: StreamPlace) -> PointAnswer:
+    def reply(self, run: str, question: PointQuestion, place: StoredAnswer) -> PointAnswer:
         return PointAnswer(
             run=run,
             question=question.fingerprint(),
@@ -82,37 +82,39 @@ class RunStream:
             protects=self._first.protects,
         )
 
-    def known(self, question: PointQuestion) -> StreamPlace | None:
+    def stored_answer(self, question: PointQuestion) -> StoredAnswer | None:
         """Return the stored answer to the same point, or None; raises BadInput as :meth:`answer` does."""
-        return self._known.get(self.point(question.point).tobytes())
+        return self._answers.get(self.point(question.point).tobytes())
 
     def _check_left(self) -> None:
-        asked = len(self._steps)
-        if self._left > 0 and asked < self._opened.questions:
+        count = len(self._steps)
+        if self._unstable_left > 0 and count < self._opened.questions:
             return
-        used = "all unstable answers were given" if self._left <= 0 else f"all {asked:,} questions were asked"
+        reason = (
+            "all unstable answers were given" if self._unstable_left <= 0 else f"all {count:,} questions were asked"
+        )
         raise StreamUsedUp(
-            f"this stream is used up: {used}. Nothing was charged, and what was answered can be asked for again; "
+            f"this stream is used up: {reason}. Nothing was charged, and what was answered can be asked for again; "
             "further labels take a run with new people or a new budget"
         )
 
     def _lineage(self, point: AnyArray) -> str:
-        before = self._steps[-1][0] if self._steps else self._engine.lineage(self._charge.operation_id)
-        return extended(before, str(len(self._steps) + 1), {"kind": PointQuestion.KIND, "point": point.tolist()})
+        previous = self._steps[-1][0] if self._steps else self._engine.lineage(self._charge.operation_id)
+        return next_lineage(previous, str(len(self._steps) + 1), {"kind": PointQuestion.KIND, "point": point.tolist()})
 
-    def _enter(self, point: AnyArray, label: int | None) -> StreamPlace:
+    def _enter(self, point: AnyArray, label: int | None) -> StoredAnswer:
         self._steps.append((self._lineage(point), label is None))
-        self._left -= label is None
-        if self._left < 0 or len(self._steps) > self._opened.questions:
+        self._unstable_left -= label is None
+        if self._unstable_left < 0 or len(self._steps) > self._opened.questions:
             raise BrokenLedger("the ledger holds more answers of a stream than it may have")
-        place = self._known[point.tobytes()] = StreamPlace(label, len(self._steps), self._left)
+        place = self._answers[point.tobytes()] = StoredAnswer(label, len(self._steps), self._unstable_left)
         return place
 
-    def _taught(self) -> StreamOfAnswers:
+    def _live_stream(self) -> StreamOfAnswers:
         if self._live is None:
             with constant_failure("point"), silence():
                 access = self._engine.access(self._charge.operation_id, self._charge.event)
-                live = self._learner.streaming(access, self._opened, self._first)
+                live = self._learner.open_stream(access, self._opened, self._first)
                 access.close()
             for lineage, bottom in self._steps:
                 live.advance(lineage, bottom=bottom)

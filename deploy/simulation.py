@@ -45,7 +45,7 @@ def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engi
     It has the public sample and the randomness of the run's seed, so it learns the same hypotheses as that curator.
     """
     public_people = public_sample(scenario, seed)
-    policy = CuratorPolicy.of(scenario, sample, public_people)
+    policy = CuratorPolicy.from_scenario(scenario, sample, public_people)
     return Engine(policy, sample, RandomSource.seeded(seed, "curator"), public=public_people)
 
 
@@ -119,7 +119,7 @@ def conduct(
         if held is None:
             sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
         else:
-            sample = LocalSample.of(held[0])
+            sample = LocalSample.from_records(held[0])
         opened.callback(sample.close)
         curator = local_curator(scenario, sample, seed)
         simulated_agents = SimulatedAgents(scenario, seed, None if held is None else held[1])

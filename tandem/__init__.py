@@ -66,11 +66,11 @@ def __getattr__(name: str) -> Any:
 def _hidden(error: ModuleNotFoundError) -> ImportError:
     """Return an error that names the foreign module found in place of Tandem's; return any other error unchanged."""
     first = (error.name or "").partition(".")[0]
-    found, ours = getattr(sys.modules.get(first), "__file__", None), Path(__file__).resolve().parents[1]
-    if found is None or Path(found).resolve().is_relative_to(ours) or not (ours / first / "__init__.py").exists():
+    path, root = getattr(sys.modules.get(first), "__file__", None), Path(__file__).resolve().parents[1]
+    if path is None or Path(path).resolve().is_relative_to(root) or not (root / first / "__init__.py").exists():
         return error
     return ImportError(
-        f"{found} has the name of a package of Tandem's: in a checkout, and where it is installed editable (make "
+        f"{path} has the name of a package of Tandem's: in a checkout, and where it is installed editable (make "
         "install), Python finds it first. Rename it, work in another folder, or install Tandem's wheel, which takes "
         "the one name tandem",
         name=error.name,

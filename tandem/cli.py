@@ -88,15 +88,15 @@ def ask_command(
     """
     from tandem.stream import LabelStream, read_points
 
-    asked = read_points(points)
+    values = read_points(points)
     with LabelStream(curator, curator_key=curator_key, key=key, patience=patience) as stream:
-        for point in asked:
-            found = stream.ask(point)
+        for point in values:
+            reply = stream.ask(point)
             if as_json:
-                deliver_json(found._asdict())
+                deliver_json(reply._asdict())
             else:
-                label = "unstable" if found.label is None else found.label
-                say(f"{label}  ({found.unstable_left} unstable answers and {found.questions_left} questions are left)")
+                label = "unstable" if reply.label is None else reply.label
+                say(f"{label}  ({reply.unstable_left} unstable answers and {reply.questions_left} questions are left)")
 
 
 main = app  # of the entry point (tandem.commands)

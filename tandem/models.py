@@ -83,9 +83,9 @@ def predict_proba(place: Any, data: Any, *, strict: bool = False) -> Floats:
     the answer that they judged best is a constant. Arguments and errors are those of :func:`predict`; BadInput if no
     agents calibrated a score.
     """
-    found = _predicted(load_model(place), data, strict, probabilities=True).probabilities
-    assert found is not None  # noqa: S101 - probabilities were requested
-    return found if found.ndim == 2 else np.stack([1.0 - found, found], axis=1)
+    probabilities = _predicted(load_model(place), data, strict, probabilities=True).probabilities
+    assert probabilities is not None  # noqa: S101 - probabilities were requested
+    return probabilities if probabilities.ndim == 2 else np.stack([1.0 - probabilities, probabilities], axis=1)
 
 
 def export(place: Any, file: str | Path) -> Path:
@@ -140,7 +140,7 @@ def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _predicted(model: Model, data: Any, strict: bool, *, probabilities: bool, costs: Costs | None = None) -> Predicted:
-    found = predicted(model, data, probabilities=probabilities, strict=strict, costs=costs)
-    for line in found.notes.sentences(model.table):
+    prediction = predicted(model, data, probabilities=probabilities, strict=strict, costs=costs)
+    for line in prediction.notes.sentences(model.table):
         warnings.warn(f"{target_of(model).column}: {line}", DataNote, stacklevel=3)
-    return found
+    return prediction

@@ -51,8 +51,8 @@ class DrawnEstimate(dict[str, float]):
         return f"<p>{plain.html(words)}, at {certainty(self['confidence'])} confidence.</p>"
 
     def plot(self) -> Drawing:
-        found = Interval(self["value"], self["low"], self["high"])
-        entry = ChartEntry("estimate", found.value, "estimate", found)
+        interval = Interval(self["value"], self["low"], self["high"])
+        entry = ChartEntry("estimate", interval.value, "estimate", interval)
         return Drawing(compared([entry], None, "estimate of the agents", name=_name(dict(self))))
 
 
@@ -64,7 +64,7 @@ class Promises(dict[str, Any]):
 
     def plot(self) -> Drawing:
         """Draw each epsilon; a smaller one protects more. BadInput if there is no guarantee."""
-        return of_epsilons({who: found["epsilon"] for who, found in self.items() if who in pages.PROMISED})
+        return of_epsilons({who: guarantee["epsilon"] for who, guarantee in self.items() if who in pages.PROMISED})
 
 
 def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
@@ -76,8 +76,8 @@ def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
     ]
     if not entries:
         raise BadInput("nothing is promised to anybody, so that there is no epsilon to be drawn")
-    drawn = compared(entries, None, "epsilon: privacy loss at most", name=_name(epsilons), unit=AS_IT_IS)
-    return Drawing(drawn)
+    svg = compared(entries, None, "epsilon: privacy loss at most", name=_name(epsilons), unit=AS_IT_IS)
+    return Drawing(svg)
 
 
 def view(folder: Path, result: dict[str, Any]) -> RunView:
@@ -129,15 +129,15 @@ class Run:
 
         BadInput if the run estimated no loss; NotFound if the run folder, with the scenario in it, is gone.
         """
-        found, name = view(self.folder, self.result), run_name(self.result)
-        if found.rounds:
-            return Drawing(pages.by_round(found, name))
-        entries = found.candidates
-        if not entries and found.estimate is not None:
-            entries = (ChartEntry("this run's answer", found.estimate.value, "estimate", found.estimate),)
+        summary, name = view(self.folder, self.result), run_name(self.result)
+        if summary.rounds:
+            return Drawing(pages.by_round(summary, name))
+        entries = summary.candidates
+        if not entries and summary.estimate is not None:
+            entries = (ChartEntry("this run's answer", summary.estimate.value, "estimate", summary.estimate),)
         if not entries:
             raise BadInput("this run estimated no loss, so that there is nothing to draw; its result has its answer")
-        return Drawing(compared(entries, found.level, found.measure, name=name, unit=found.unit))
+        return Drawing(compared(entries, summary.level, summary.measure, name=name, unit=summary.unit))
 
     def _repr_html_(self) -> str | None:
         try:
@@ -183,11 +183,11 @@ def run(
     """
 
     @contextmanager
-    def watching(chosen: ResolvedScenario, drawn: int | None, folder: Path) -> Iterator[OnProgress]:
+    def watching(resolved: ResolvedScenario, run_seed: int | None, folder: Path) -> Iterator[OnProgress]:
         yield on_progress
 
     place = None if output is None else Path(output)
-    result = carry_out(_asked(scenario, overrides), deployment, seed=seed, output=place, token=token, watching=watching)
+    result = carry_out(_parse(scenario, overrides), deployment, seed=seed, output=place, token=token, watching=watching)
     if result["status"] in ("refused", "failed", "cancelled"):
         raise RunFailed(f"the run was {result['status']}: {result['reason']}; see {result['run']}")
     return Run(result, Path(result["run"]))
@@ -199,9 +199,9 @@ def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
 
     BadScenario if it is not valid, or a number that is ``plan`` cannot be determined.
     """
-    asked = _asked(scenario, overrides)
-    refused = refusal(checked(asked))
-    return {**plans(asked), "refused": refused and refused.detail}
+    parsed = _parse(scenario, overrides)
+    refused = refusal(checked(parsed))
+    return {**plans(parsed), "refused": refused and refused.detail}
 
 
 @works_after_fork
@@ -215,7 +215,7 @@ def audit(
     return audit_folder(Path(folder), referee_key, curator_key, strict=strict)
 
 
-def _asked(scenario: AnyScenario, overrides: tuple[str, ...]) -> Scenario:
+def _parse(scenario: AnyScenario, overrides: tuple[str, ...]) -> Scenario:
     if isinstance(scenario, Mapping):
         return loading.altered(parse(dict(scenario)), overrides)
     return loading.load(str(scenario), list(overrides))

@@ -21,7 +21,7 @@ from curator.learners.discrepancy import private_discrepancy, sensitivity
 from curator.learners.domains import Domains, DomainSide
 from curator.learners.matching import private_shares, selection_epsilon
 from curator.learners.networks import NetworkSettings
-from curator.learners.noisy_descent import Found, Rows, descend
+from curator.learners.noisy_descent import DescentResult, Rows, descend
 from deploy.auditing import Case, Safeguard, without
 
 AUDITED = {
@@ -112,7 +112,7 @@ def public_clip_case() -> Case:
     public = DomainSide(np.zeros((1, 1)), np.full(1, 0.1))
     inputs = [Domains(public, person(1.0, response).target) for response in (1.0, -1.0)]
 
-    def unclipped(settings: ConvexSettings, *rest: Any) -> Found:
+    def unclipped(settings: ConvexSettings, *rest: Any) -> DescentResult:
         return descend(settings.model_copy(update={"residual_clip": None}), *rest)
 
     return Case(

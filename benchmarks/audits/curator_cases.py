@@ -76,7 +76,7 @@ AGAINST_OUTLIERS = Stump(feature=1, threshold=0.5, sign=-1)
 
 def reweighed(records: Records, hypothesis: Hypothesis, kappa: float | None = KAPPA) -> Sampler:
     """Return draws after the malicious reweighs."""
-    weights, sample = Reweighing(len(records), kappa, ETA), LocalSample.of(records)
+    weights, sample = Reweighing(len(records), kappa, ETA), LocalSample.from_records(records)
     for _ in range(REWEIGHS):
         weights.update(sample, HypothesisLoss(hypothesis))
     return weights.sampler(sample)
@@ -118,7 +118,7 @@ def by_hinge(eta: float) -> Subject:
         features = np.zeros((N, 2), dtype=np.float32)
         features[:, 0], features[-1] = 1.0, (side, 1.0)
         records = Records(features, np.ones(N, dtype=np.int8))
-        weights, sample = Reweighing(N, KAPPA, eta), LocalSample.of(records)
+        weights, sample = Reweighing(N, KAPPA, eta), LocalSample.from_records(records)
         weights.update(sample, HypothesisLoss(plane, "hinge", BOUND))
         return np.asarray(weights.sampler(sample).draws(runs, source).features[:, 1])
 
@@ -143,7 +143,7 @@ def by_pair(eta: float) -> Subject:
         features = np.zeros((N, 2), dtype=np.float32)
         features[-1] = (side, 1.0)
         records = Records(features, np.ones(N, dtype=np.int8))
-        weights, sample = Reweighing(N, KAPPA, eta), LocalSample.of(records)
+        weights, sample = Reweighing(N, KAPPA, eta), LocalSample.from_records(records)
         weights.update(sample, PairLoss(first, second))
         return np.asarray(weights.sampler(sample).draws(runs, source).features[:, 1])
 
@@ -177,7 +177,7 @@ def drawn_after(kind: type[Reweighing]) -> Subject:
     def subject(mistakes: list[int], runs: int, source: RandomSource) -> AnyArray:
         rows = np.array([mistakes, *[OTHERS[0]] * 10, *[OTHERS[1]] * 10], dtype=np.uint8)
         records = Records(1 - rows, np.ones(len(rows), dtype=np.int8))
-        weights, sample = kind(len(rows), 11 / len(rows), 4.0), LocalSample.of(records)
+        weights, sample = kind(len(rows), 11 / len(rows), 4.0), LocalSample.from_records(records)
         for feature in range(rows.shape[1]):
             # Hinge, the same loss of a conjunction in 1024ths: a cut is seldom whole.
             weights.update(sample, HypothesisLoss(Conjunction(features=(feature,)), "hinge"))
@@ -202,7 +202,7 @@ def of_second_task(kappa: float | None) -> Subject:
     """One draw a run of a task about two features, after a first task's malicious reweighs about the third."""
 
     def subject(replaced: tuple[int, int, int], runs: int, source: RandomSource) -> AnyArray:
-        weights, sample = Reweighing(N, kappa, ETA), LocalSample.of(booleans(replaced))
+        weights, sample = Reweighing(N, kappa, ETA), LocalSample.from_records(booleans(replaced))
         for _ in range(REWEIGHS):
             weights.update(sample, HypothesisLoss(ABOUT_ANOTHER_LABEL))
         drawn = Sampler(sample, weights.density(), task=Task(features=2)).draws(runs, source)

@@ -116,7 +116,7 @@ def label_case() -> Case:
         def subject(records: Records, runs: int, source: RandomSource) -> AnyArray:
             asked = LabelPoints(first=0, count=4)
             workspace = Workspace(
-                LocalSample.of(records), Reweighing(len(records), None, 1.0), learner(8, noise), public=public
+                LocalSample.from_records(records), Reweighing(len(records), None, 1.0), learner(8, noise), public=public
             )
             found = [workspace.perform(asked, source.derive(run)).labels for run in range(runs)]
             return np.array([sum(label == 1 for label in labels) for labels in found])

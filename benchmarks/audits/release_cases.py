@@ -77,7 +77,7 @@ def people(features: Any, labels: Any = None) -> Records:
 
 def workspace(records: Records) -> Workspace:
     """Return a workspace without a learner."""
-    return Workspace(LocalSample.of(records), Reweighing(len(records), None, 1.0), None)
+    return Workspace(LocalSample.from_records(records), Reweighing(len(records), None, 1.0), None)
 
 
 def claimed(operation: Operation[Any], delta: float = 0.0) -> float:
@@ -163,7 +163,7 @@ def weighed_margins(replaced: Records, runs: int, source: RandomSource) -> AnyAr
     That person has label +1 and is in the one bin or the other, and the rest have label -1: all that the one share
     loses, the other one gains. The number is the best test's, the difference of both.
     """
-    sample = LocalSample.of(replaced)
+    sample = LocalSample.from_records(replaced)
     weights = Reweighing(len(replaced), 0.25, 5.0)
     weights.update(sample, HypothesisLoss(Constant(label=-1)))
     desk, found = Workspace(sample, weights, None), []
@@ -207,7 +207,7 @@ def histogram_case() -> Case:
         return float(output[0] >= 1 and output[1] <= 0)
 
     twins = {
-        "numbers without clipping": applied(mechanism, number, (counting, "_cut"), _as_it_is),
+        "numbers without clipping": applied(mechanism, number, (counting, "_clip_numbers"), _as_it_is),
         "noise for one cell": applied(mechanism, number, (counting, "down"), lambda half: 2.0 * half),
     }
     return Case("a noisy histogram", 1.0, inputs, applied(mechanism, number), 4000, twins=twins, least=0.6)

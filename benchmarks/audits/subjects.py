@@ -110,7 +110,7 @@ def office(
     """Open a curator with an empty ledger and randomness of its own, and give its budget to a run."""
     seed = int(source.integers(1 << 62, 1)[0])
     with patch("curator.curator.Journal", MemoryJournal):
-        curator = kind(scenario, LocalSample.of(records), folder, seed=seed)
+        curator = kind(scenario, LocalSample.from_records(records), folder, seed=seed)
     try:
         configuration = messages.Configuration(
             run="audit", referee=REFEREE.public, scenario=scenario.wire(), order=_UNUSED_ORDER

@@ -89,7 +89,7 @@ def answered(chosen: ModelAgnostic, divide: Divide = chunk_of, noise: float | No
     kinds = chosen._classes
 
     def subject(records: Records, runs: int, source: RandomSource) -> AnyArray:
-        (everybody,) = LocalSample.of(records).blocks(1 << 20)
+        (everybody,) = LocalSample.from_records(records).blocks(1 << 20)
         chunk = divide(everybody, chosen.chunks, chosen.by)
         points = np.zeros((chosen.queries, 1), dtype=np.float32)
         inputs, known = kinds.inputs(everybody.features), kinds.of(everybody)

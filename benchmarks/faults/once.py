@@ -15,7 +15,7 @@ from benchmarks.faults.deployment import Deployment, deployment, scenario
 from benchmarks.faults.kinds import KINDS
 from benchmarks.faults.machines import PATIENCE
 from common.core.errors import RunFailed, TandemError
-from curator.ledger import listed
+from curator.ledger import entry_summaries
 from deploy.deployment import RunOutput
 from referee.audit.audit import audit
 from referee.runfolder import unpack_reports
@@ -102,7 +102,7 @@ def check(found: Struck, parties: Deployment, finished: RunOutput) -> None:
         found.wrong.append(f"the audit: {error.detail}")
     if found.counted != found.answered:
         found.wrong.append(f"{found.answered} answers are stored, {found.counted} are counted")
-    charged = [entry["operation"] for entry in listed(parties.state("curator")) if entry["kind"] == "charge"]
+    charged = [entry["operation"] for entry in entry_summaries(parties.state("curator")) if entry["kind"] == "charge"]
     asked = [line for line in finished.transcript.splitlines() if json.loads(line)["kind"] == "operation"]
     if len(charged) != len(asked) or len(set(charged)) != len(charged):
         found.wrong.append(f"{len(asked)} operations were asked for, {len(charged)} are charged")

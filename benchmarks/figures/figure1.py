@@ -48,7 +48,7 @@ def repeat(point: str, seed: int) -> Measured:
     everybody = np.arange(thousands * 1000)
     people = open_records(chosen.source, None, subseed(seed, "source"), len(everybody)).records(everybody)
     oracle = open_records(chosen.target, None, subseed(seed, "target"), ORACLE).records(np.arange(ORACLE))
-    curator, numbers = local_curator(chosen, LocalSample.of(people), seed), map(str, itertools.count())
+    curator, numbers = local_curator(chosen, LocalSample.from_records(people), seed), map(str, itertools.count())
     losses: list[float] = []
     hypothesis: Hypothesis | None = None
     while True:

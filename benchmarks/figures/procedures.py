@@ -62,7 +62,7 @@ def play(
 
     Each hypothesis is judged by :data:`FRESH` new people. One that did not change is not asked about again.
     """
-    sample, law = LocalSample.of(people), Reweighing(len(people), None, eta)
+    sample, law = LocalSample.from_records(people), Reweighing(len(people), None, eta)
     source = RandomSource.seeded(seed, "procedure")
     losses: list[float] = []
     mistakes: list[float] = []
@@ -134,7 +134,7 @@ def stopped_descent(learner: Sgd, level: float) -> LearnOnce:
             if weighted_mistakes(sampler, hypothesis) <= level:
                 return hypothesis
             draws = sampler.draws(min(CHECKED, learner.steps - done), source.derive(f"after {done}"))
-            descend(GatheredRows.of(draws), None, away, total, done, rule)
+            descend(GatheredRows.from_records(draws), None, away, total, done, rule)
         return _linear(learner.start + away[:-1], learner.intercept * (learner.start + away[-1]))
 
     return learn

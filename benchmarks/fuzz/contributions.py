@@ -81,7 +81,7 @@ class Contributing:
 
     def _opened(self, raw: bytes) -> bytes:
         message = Contribution.parse({**self.contribution.message, "sealed": raw.decode("latin-1")})
-        return messages.opened(message, self.person.public, self._private)
+        return messages.open_contribution(message, self.person.public, self._private)
 
 
 def _record(table: Any, raw: bytes) -> object:

@@ -19,7 +19,7 @@ from benchmarks.kills.persons import Person
 from benchmarks.kills.postgres import Server
 from common.core.errors import TandemError
 from common.scenario.scenario import ResolvedScenario, settled
-from curator.ledger import listed
+from curator.ledger import entry_summaries
 from deploy.deployment import RunOutput
 from deploy.load.client import LightAgent
 from deploy.processes import PartyProcess
@@ -144,7 +144,7 @@ def _check(
     found.wrong += [f"{person.name}: {person.problem}" for person in persons if person.problem]
     if found.counted != found.stored:
         found.wrong.append(f"{found.stored} answers are stored, {found.counted} are counted")
-    charged = [entry["operation"] for entry in listed(folder / "curator") if entry["kind"] == "charge"]
+    charged = [entry["operation"] for entry in entry_summaries(folder / "curator") if entry["kind"] == "charge"]
     asked = [line for line in finished.transcript.splitlines() if json.loads(line)["kind"] == "operation"]
     if len(charged) != len(asked):
         found.wrong.append(f"{len(asked)} operations were asked for, {len(charged)} are charged")

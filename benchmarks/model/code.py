@@ -46,7 +46,7 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
         ("referee/service/referee.py", "Referee.drive"),
     ),
     "charge": (
-        ("curator/curator.py", "Curator._once"),
+        ("curator/curator.py", "Curator._perform_once"),
         ("curator/ledger.py", "Ledger.charge"),
     ),
     "take up the charge": (("curator/ledger.py", "Ledger.unfinished"),),
@@ -58,7 +58,7 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
         ("curator/curator.py", "Curator.perform"),
         ("curator/ledger.py", "Ledger.find"),
     ),
-    "crash of the curator": (("curator/curator.py", "Curator._rebuilt"),),
+    "crash of the curator": (("curator/curator.py", "Curator._rebuild_engine"),),
     "answer": (
         ("local_agent/person/agent.py", "Agent.answer"),
         ("common/core/durable.py", "write_durably"),

@@ -115,7 +115,7 @@ class Digester:
             columns = frame.columns
             if not columns:
                 raise BadData(
-                    f"{place}no column but the label's is there exactly once, so nobody could be recognised in a "
+                    f"{place}no column but the label's is there exactly once, so no person could be recognised in a "
                     "further run: rename columns that are there twice"
                 )
             parts.append(np.stack([self.cells(frame[name]) for name in columns], axis=1))

@@ -33,8 +33,8 @@ from curator.ledger import CONTRIBUTIONS
 
 FOLDER, OFFER, SEAL_KEY, TOKEN = CONTRIBUTIONS, "offer.json", "hpke.key", "token"
 """Names in the curator's state directory, and below that."""
-PER_CODE = 4  # maximum number of stored withdrawals of records given with one invitation code
-GONE_WITH_SHARED = 100_000  # maximum number of stored withdrawals of records given with the shared token: 30 MB
+MAX_CODE_WITHDRAWALS = 4  # maximum number of stored withdrawals of records given with one invitation code
+MAX_TOKEN_WITHDRAWALS = 100_000  # maximum number of stored withdrawals of records given with the shared token: 30 MB
 
 log = logging.getLogger("tandem.curator")
 
@@ -71,18 +71,18 @@ class Collection:
         *,
         most: int,
         token: str | None = None,
-        begun: bool = False,
+        run_begun: bool = False,
     ) -> None:
         self._folder = folder / FOLDER
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._table = source_of(scenario)
         self._private = durable_key(self._folder / SEAL_KEY)
-        self._identity, self._most, self.begun = identity, most, begun
+        self._identity, self._most, self.run_begun = identity, most, run_begun
         self.offer, self._digest = self._signed_offer(scenario)
-        held = self._folder / TOKEN
+        token_file = self._folder / TOKEN
         if token is not None:
-            write_durably(held, token_hash(token).encode(), mode=0o600)
-        self._token = held.read_text() if held.exists() else ""
+            write_durably(token_file, token_hash(token).encode(), mode=0o600)
+        self._token = token_file.read_text() if token_file.exists() else ""
         self._lock = threading.Lock()
         self._store = Store(self._folder)
 
@@ -97,7 +97,7 @@ class Collection:
             table=self._table,
             people=scenario.curator.n,
             guarantee=scenario.curator.guarantee,
-            public_key=messages.public_half(self._private),
+            public_key=messages.public_key_of(self._private),
         )
         signed, path = self._identity.sign(offer.KIND, offer.wire()), self._folder / OFFER
         if not path.exists():
@@ -127,7 +127,7 @@ class Collection:
         if self._token and same(token_hash(token), self._token):
             return SHARED
         code = invitation_hash(token)
-        return code if self._store.invited(code) else None
+        return code if self._store.is_invited(code) else None
 
     def counts(self) -> tuple[int, int]:
         return self._store.counts()
@@ -152,21 +152,21 @@ class Collection:
         message = Contribution.parse(verify(signed, Contribution.KIND))
         self._check_address(message.curator, message.offer)
         with self._lock:
-            held = self._store.find(signed.key)
-            if held is not None and held.envelope == signed:
-                return self._receipt(signed.key, message.contribution, "kept", held.time)
-            if held is not None:
+            stored = self._store.find(signed.key)
+            if stored is not None and stored.envelope == signed:
+                return self._receipt(signed.key, message.contribution, "kept", stored.time)
+            if stored is not None:
                 raise Conflict("this contributor has contributed already: a record can be withdrawn, not exchanged")
-            if self._store.gone(signed.key) is not None:
+            if self._store.withdrawal(signed.key) is not None:
                 raise Conflict("this contributor has withdrawn: who has a change of mind contributes with a fresh key")
             self._check_open()
-            if self._store.named(message.contribution) is not None:
+            if self._store.find_name(message.contribution) is not None:
                 raise Conflict("another contribution has this name")
-            messages.read_fields(messages.opened(message, signed.key, self._private), self._table)
+            messages.read_fields(messages.open_contribution(message, signed.key, self._private), self._table)
             self._check_room(code)
-            held = self._store.add(signed, message.contribution, int(time.time()), code)
+            stored = self._store.add(signed, message.contribution, int(time.time()), code)
             log.info("contribution %s is kept", message.contribution)
-            return self._receipt(signed.key, message.contribution, "kept", held.time)
+            return self._receipt(signed.key, message.contribution, "kept", stored.time)
 
     def withdraw(self, signed: Signed) -> Signed:
         """Delete a contribution; the same request again gets the same receipt, even after the run has begun.
@@ -183,19 +183,19 @@ class Collection:
         message = Withdrawal.parse(verify(signed, Withdrawal.KIND))
         self._check_address(message.curator, message.offer)
         with self._lock:
-            gone, when = self._store.gone(signed.key) or ("", 0)
-            held = self._store.find(signed.key)
-            if held is not None:
-                named = Contribution.parse(held.envelope.message).contribution
-            elif gone:
-                named = gone
-            elif self._store.named(message.contribution) is not None:
+            withdrawn, when = self._store.withdrawal(signed.key) or ("", 0)
+            stored = self._store.find(signed.key)
+            if stored is not None:
+                name = Contribution.parse(stored.envelope.message).contribution
+            elif withdrawn:
+                name = withdrawn
+            elif self._store.find_name(message.contribution) is not None:
                 raise errors.Forged("another key has signed this contribution: only that key can withdraw it")
             else:
                 raise errors.NotFound("this curator holds no contribution of this key: nothing was deleted or stored")
-            if named != message.contribution:
+            if name != message.contribution:
                 raise Conflict("this contributor's contribution has another name")
-            if not gone:
+            if not withdrawn:
                 self._check_open()
                 when = int(time.time())
                 self._store.withdraw(signed.key, message.contribution, when)
@@ -210,39 +210,39 @@ class Collection:
             )
 
     def _check_open(self) -> None:
-        if self.begun:
+        if self.run_begun:
             raise RunBegun(
                 "the run has begun, and with it the sample is fixed: nothing more is taken, and nothing is taken out"
             )
 
     def _check_room(self, code: str) -> None:
-        kept = self._store.counts()[0]
-        if kept >= self._most:
+        stored = self._store.counts()[0]
+        if stored >= self._most:
             raise PolicyRefused(f"this curator takes no more contributions: all of its {self._most:,} places are taken")
-        theirs, gone = self._store.counts(code)
+        code_uses, count = self._store.counts(code)
         if code != SHARED:
-            if theirs:
+            if code_uses:
                 raise PolicyRefused(
                     "a record was given with this invitation code, which is good for one: withdraw that one first, from"
                     " the state directory that has its key, or ask the curator for another code"
                 )
-            if gone >= PER_CODE:
+            if count >= MAX_CODE_WITHDRAWALS:
                 raise PolicyRefused(
-                    f"{gone} records were given with this invitation code and withdrawn, as many as may be: ask the "
+                    f"{count} records were given with this invitation code and withdrawn, as many as may be: ask the "
                     f"curator for another code"
                 )
             return
-        if kept + self._store.invitations()[1] >= self._most:
+        if stored + self._store.invitations()[1] >= self._most:
             raise PolicyRefused("the places that are left belong to those who were invited: contribute with a code")
-        if gone >= GONE_WITH_SHARED:
+        if count >= MAX_TOKEN_WITHDRAWALS:
             raise PolicyRefused(
-                f"{gone:,} records that were given with the shared token were withdrawn, and no more of them are "
+                f"{count:,} records that were given with the shared token were withdrawn, and no more of them are "
                 f"remembered: ask the curator for an invitation code"
             )
 
     def _receipt(self, contributor: str, contribution: str, status: str, when: int) -> Signed:
-        about = {"offer": self._digest, "contributor": contributor, "contribution": contribution}
-        receipt = ContributionReceipt.parse({**about, "status": status, "time": when})
+        fields = {"offer": self._digest, "contributor": contributor, "contribution": contribution}
+        receipt = ContributionReceipt.parse({**fields, "status": status, "time": when})
         return self._identity.sign(receipt.KIND, receipt.wire())
 
 
@@ -261,19 +261,19 @@ def add_contributions(app: Service, collection: Collection) -> None:
     """Add the resources for contributors to a service; the token is checked before a contribution's body is read."""
 
     async def check(token: str) -> str:
-        admitted = await run_in_threadpool(collection.admits, token)
-        if admitted is None:
+        code = await run_in_threadpool(collection.admits, token)
+        if code is None:
             raise errors.Unauthorized(
                 "this needs the contribution token or an invitation code (Authorization: Bearer ...), as the curator "
                 "hands it out"
             )
-        return admitted
+        return code
 
-    async def announced(opening: Opening) -> Admitted:
+    async def body_limit(opening: Opening) -> Admitted:
         await check(opening.token)
         return Admitted(collection.largest)
 
-    app.edge.limits |= {"/v1/contributions": Guarded(collection.largest, announced), "/v1/withdrawals": TINY}
+    app.edge.limits |= {"/v1/contributions": Guarded(collection.largest, body_limit), "/v1/withdrawals": TINY}
 
     @app.get(
         "/v1/contributions/offer",
@@ -321,14 +321,14 @@ def collecting(
     source_of(scenario)
     with closing(hold(folder)):
         journal = Journal(folder, {"policy": policy_digest(scenario)})
-        if fixed(journal) is not None:
+        if fixed_contributions(journal) is not None:
             raise RunBegun(f"the run of {folder} has begun: collect for another one in a fresh directory")
-        places = scenario.curator.n if most is None else most
-        with closing(Collection(folder, scenario, journal.identity, most=places, token=token)) as collection:
+        limit = scenario.curator.n if most is None else most
+        with closing(Collection(folder, scenario, journal.identity, most=limit, token=token)) as collection:
             yield collection
 
 
-def invited(folder: Path, count: int) -> list[str]:
+def new_invitations(folder: Path, count: int) -> list[str]:
     """Create ``count`` invitation codes for the collection in a state directory; they cannot be read again later."""
     make_folder(folder, mode=0o700)
     make_folder(folder / FOLDER, mode=0o700)
@@ -338,13 +338,13 @@ def invited(folder: Path, count: int) -> list[str]:
     return codes
 
 
-def after_the_beginning(folder: Path, scenario: ResolvedScenario) -> Collection:
+def serving_collection(folder: Path, scenario: ResolvedScenario) -> Collection:
     """Return the collection of a curator that serves: it reports that the run has begun, and repeats receipts."""
     identity = Identity.load_or_create(folder / KEY)
-    return Collection(folder, scenario, identity, most=scenario.curator.n, begun=True)
+    return Collection(folder, scenario, identity, most=scenario.curator.n, run_begun=True)
 
 
-def fixed(journal: Journal) -> str | None:
+def fixed_contributions(journal: Journal) -> str | None:
     """Return the digest of the contributions with which the run has begun; None if it has not."""
     entries = (entry for entry in journal.chain.entries if entry.kind == SAMPLE)
     return next((str(entry.body["contributions"]) for entry in entries), None)
@@ -361,10 +361,10 @@ class Contributions:
                 f"the same --state"
             )
         self._read = ""
-        self.given: GivenPeople | None = None
+        self.people: GivenPeople | None = None
         """The people by their contributors' keys and their fields, after these were read."""
 
-    def __call__(self, table: TableSource, seen: Callable[[Piece], None] | None) -> Numbered:
+    def __call__(self, table: TableSource, on_piece: Callable[[Piece], None] | None) -> Numbered:
         """Open all contributions; return the records, and their positions instead of row numbers."""
         import polars
 
@@ -375,15 +375,17 @@ class Contributions:
         positions, rows, contributors = [], [], []
         with closing(Store(self._folder)) as store:
             self._read = store.digest()
-            for held in store:
-                positions.append(held.position)
-                contributors.append(held.envelope.key)
+            for stored in store:
+                positions.append(stored.position)
+                contributors.append(stored.envelope.key)
                 try:
-                    message = Contribution.parse(verify(held.envelope, Contribution.KIND))
-                    rows.append(messages.read_fields(messages.opened(message, held.envelope.key, private), table))
+                    message = Contribution.parse(verify(stored.envelope, Contribution.KIND))
+                    rows.append(
+                        messages.read_fields(messages.open_contribution(message, stored.envelope.key, private), table)
+                    )
                 except (errors.Forged, BadMessage, errors.BadData):
                     raise BrokenLedger(
-                        f"contribution {held.position} in {store.path} cannot be opened: the file or {SEAL_KEY} was "
+                        f"contribution {stored.position} in {store.path} cannot be opened: the file or {SEAL_KEY} was "
                         f"changed; put both back from a copy"
                     ) from None
         if len(rows) < self._scenario.curator.n:
@@ -392,21 +394,21 @@ class Contributions:
                 f"for fewer in a fresh directory (who has contributed has agreed to this number)"
             )
         columns = {name: [row[name] for row in rows] for name in sorted(table.columns)}
-        own = {name: texts for name, texts in columns.items() if name not in (table.label.column, CONTRIBUTOR)}
-        self.given = GivenPeople(polars.DataFrame({CONTRIBUTOR: contributors, **own}), id_column=CONTRIBUTOR)
+        fields = {name: texts for name, texts in columns.items() if name not in (table.label.column, CONTRIBUTOR)}
+        self.people = GivenPeople(polars.DataFrame({CONTRIBUTOR: contributors, **fields}), id_column=CONTRIBUTOR)
         numbers = np.array(positions, dtype=np.int64)
-        read = typed("contributions", columns, table.columns, table.layout)
-        found = select_rows([Piece(read.file, read.frame, numbers)], table, seen)
-        return Numbered(found.records, numbers[found.rows])
+        typed_table = typed("contributions", columns, table.columns, table.layout)
+        selected = select_rows([Piece(typed_table.file, typed_table.frame, numbers)], table, on_piece)
+        return Numbered(selected.records, numbers[selected.rows])
 
     def fix(self, journal: Journal) -> None:
         with closing(Store(self._folder)) as store:
-            now = store.digest()
-        before = fixed(journal)
-        if before is not None and before != now:
+            digest = store.digest()
+        fixed_digest = fixed_contributions(journal)
+        if fixed_digest is not None and fixed_digest != digest:
             raise BrokenLedger(f"the contributions are not those that the run has begun with. {REMEDY}")
-        if now != self._read:
+        if digest != self._read:
             raise BadInput("somebody contributed or withdrew while the curator started: start it again")
-        if before is None:
-            journal.append(SAMPLE, {"contributions": now})
+        if fixed_digest is None:
+            journal.append(SAMPLE, {"contributions": digest})
         journal.publish()

@@ -18,7 +18,7 @@ from common.privacy.guarantee import best_guess, formula, in_words
 from curator.contributions import messages
 from curator.contributions.messages import Contribution, ContributionReceipt, Fields, Offer, Withdrawal
 
-SENT, RECEIPT, FAREWELL = "contribution.json", "receipt.json", "withdrawal-receipt.json"
+SENT, RECEIPT, WITHDRAWAL_RECEIPT = "contribution.json", "receipt.json", "withdrawal-receipt.json"
 """Files with what leaves this device, and the curator's receipts for it. The record itself is not stored."""
 
 Agree = Callable[[Offer, Fields], bool]  # shows what would be sent and the guarantee, and asks for consent
@@ -38,8 +38,8 @@ class Contributor:
                 "to that key alone"
             )
         self._folder = folder
-        given = None if curator is None else check_public(curator, "--curator-key")
-        self.curator = str(claim(folder, {"curator": given})["curator"])
+        key = None if curator is None else check_public(curator, "--curator-key")
+        self.curator = str(claim(folder, {"curator": key})["curator"])
         self._identity = Identity.load_or_create(folder / "identity.key")
 
     @property
@@ -58,15 +58,15 @@ class Contributor:
             ConsentWithheld: If the person does not agree; nothing left this device.
             BadInput: If another record was contributed from this directory, or it was withdrawn.
         """
-        if (self._folder / FAREWELL).exists():
+        if (self._folder / WITHDRAWAL_RECEIPT).exists():
             raise BadInput(
                 f"what was contributed from {self._folder} is withdrawn, and the curator takes nothing more of this "
                 f"key: contribute with a fresh --state"
             )
         offer = collector.offer(self.curator)
         texts = messages.checked_fields(record, offer.table)
-        signed = self._sealed(offer, texts, agree)
-        receipt = self._checked(collector.contribute(signed, token), signed, "kept")
+        signed = self._sealed_message(offer, texts, agree)
+        receipt = self._check_receipt(collector.contribute(signed, token), signed, "kept")
         write_durably(self._folder / RECEIPT, receipt.raw(), mode=0o600)
         return receipt
 
@@ -83,23 +83,23 @@ class Contributor:
         """
         if not (self._folder / SENT).exists():
             raise BadInput(f"nothing was contributed from {self._folder}: name another directory with --state")
-        signed = self._sent()[0]
+        signed = self._sent_message()[0]
         message = Contribution.parse(signed.message)
-        wanted = Withdrawal(curator=message.curator, offer=message.offer, contribution=message.contribution)
-        farewell = self._identity.sign(wanted.KIND, wanted.wire())
+        withdrawal = Withdrawal(curator=message.curator, offer=message.offer, contribution=message.contribution)
+        request = self._identity.sign(withdrawal.KIND, withdrawal.wire())
         try:
-            answer = collector.withdraw(farewell)
-        except NotFound as absent:
+            answer = collector.withdraw(request)
+        except NotFound as error:
             try:
                 collector.contribute(signed, token)
             except RunBegun:
-                raise NotFound(f"{absent.detail}; its run has begun without it, and it takes nothing more") from None
-            answer = collector.withdraw(farewell)
-        receipt = self._checked(answer, signed, "withdrawn")
-        write_durably(self._folder / FAREWELL, receipt.raw(), mode=0o600)
+                raise NotFound(f"{error.detail}; its run has begun without it, and it takes nothing more") from None
+            answer = collector.withdraw(request)
+        receipt = self._check_receipt(answer, signed, "withdrawn")
+        write_durably(self._folder / WITHDRAWAL_RECEIPT, receipt.raw(), mode=0o600)
         return receipt
 
-    def _sealed(self, offer: Offer, texts: Fields, agree: Agree) -> Signed:
+    def _sealed_message(self, offer: Offer, texts: Fields, agree: Agree) -> Signed:
         plaintext = messages.padded(texts, offer.table)
         if not (self._folder / SENT).exists():
             if not agree(offer, texts):
@@ -107,17 +107,17 @@ class Contributor:
             # Stored before it is sent, and sealed once: each sealing differs, and the curator accepts only one.
             message = messages.seal(plaintext, offer, self.curator, secrets.token_hex(16), self.key)
             signed = self._identity.sign(message.KIND, message.wire())
-            sealed = canonical.encode({"signed": signed.wire(), "record": self._tag(plaintext)})
+            sealed = canonical.encode({"signed": signed.wire(), "record": self._record_tag(plaintext)})
             write_once(self._folder / SENT, lambda: sealed)
-        signed, tag = self._sent()
-        if (signed.message["offer"], tag) != (offer.fingerprint(), self._tag(plaintext)):
+        signed, tag = self._sent_message()
+        if (signed.message["offer"], tag) != (offer.fingerprint(), self._record_tag(plaintext)):
             raise BadInput(
                 f"another record, or to another offer, was contributed from {self._folder}: it can be withdrawn "
                 f"(--withdraw), not exchanged. To contribute to another run give a fresh --state"
             )
         return signed
 
-    def _sent(self) -> tuple[Signed, str]:
+    def _sent_message(self) -> tuple[Signed, str]:
         path = self._folder / SENT
         try:
             tree = canonical.decode(path.read_bytes())
@@ -127,14 +127,14 @@ class Contributor:
         except (BadMessage, Forged, KeyError, TypeError):
             raise BadInput(f"{path} cannot be read: it was cut off or edited") from None
 
-    def _tag(self, plaintext: bytes) -> str:
+    def _record_tag(self, plaintext: bytes) -> str:
         key = durable_key(self._folder / "record.key")
         return hashlib.blake2b(plaintext, digest_size=32, key=key, person=b"tandem record").hexdigest()
 
-    def _checked(self, receipt: Signed, contribution: Signed, status: str) -> Signed:
-        stated = ContributionReceipt.parse(verify(receipt, ContributionReceipt.KIND, self.curator))
-        about = (stated.offer, stated.contribution, stated.contributor, stated.status)
-        if about != (contribution.message["offer"], contribution.message["contribution"], self.key, status):
+    def _check_receipt(self, receipt: Signed, contribution: Signed, status: str) -> Signed:
+        content = ContributionReceipt.parse(verify(receipt, ContributionReceipt.KIND, self.curator))
+        contents = (content.offer, content.contribution, content.contributor, content.status)
+        if contents != (contribution.message["offer"], contribution.message["contribution"], self.key, status):
             raise Forged("the curator's receipt is about another contribution: ask again")
         return receipt
 
@@ -148,30 +148,30 @@ class CollectorClient(Client):
     def offer(self, curator: str) -> Offer:
         response = self.request("GET", "/v1/contributions/offer")
         self.check_states_protocol(response)
-        whose = (
+        key_name = (
             "the key that you gave (--curator-key): somebody else answers at this address, or in between, or the key "
             "is another curator's. Nothing was sent"
         )
-        return Offer.parse(verify(read_signed_reply(response), Offer.KIND, curator, whose))
+        return Offer.parse(verify(read_signed_reply(response), Offer.KIND, curator, key_name))
 
     def contribute(self, signed: Signed, token: str) -> Signed:
         # A word processor may have changed dashes and spaces in a code; they are no part of it.
-        plain = "".join(each for each in token.strip() if each.isascii() or each.isalnum())
+        plain = "".join(character for character in token.strip() if character.isascii() or character.isalnum())
         return self.signed("POST", "/v1/contributions", signed, headers=bearer(plain, "this code or token"))
 
     def withdraw(self, signed: Signed) -> Signed:
         return self.signed("POST", "/v1/withdrawals", signed)
 
 
-def described(offer: Offer, texts: Fields, curator: str, address: str) -> str:
+def description(offer: Offer, texts: Fields, curator: str, address: str) -> str:
     """Return a description of an offer, and of what would be sent for it, in plain words."""
     guarantee = offer.guarantee
     epsilon, delta = guarantee.pair
-    whole = guarantee.private and guarantee.protects == "records"
+    with_guess = guarantee.private and guarantee.protects == "records"
     guess = (
         f" Somebody who held two records for equally likely to be yours, and sees all that is released, guesses right "
         f"with probability {best_guess(epsilon, delta):.4g} at most (without it: 0.5)."
-        if whole
+        if with_guess
         else ""
     )
     return in_columns(

@@ -98,7 +98,7 @@ OVERHEAD = hpke.KEY_BYTES + hpke.TAG_BYTES
 """Additional bytes of a sealed record: the encapsulated key and the tag."""
 
 
-def public_half(private: bytes) -> str:
+def public_key_of(private: bytes) -> str:
     """Return the public key of 32 secret bytes, hex."""
     return hpke.RecipientKey.of(private).public.hex()
 
@@ -112,7 +112,7 @@ def seal(plaintext: bytes, offer: Offer, curator: str, contribution: str, contri
     return Contribution(curator=curator, offer=digest, contribution=contribution, sealed=text)
 
 
-def opened(message: Contribution, contributor: str, private: bytes) -> bytes:
+def open_contribution(message: Contribution, contributor: str, private: bytes) -> bytes:
     """Return the record of a contribution.
 
     Raises:
@@ -132,8 +132,8 @@ def opened(message: Contribution, contributor: str, private: bytes) -> bytes:
 
 
 def _info(curator: str, offer: str, contribution: str, contributor: str) -> bytes:
-    bound = {"contribution": contribution, "contributor": contributor, "curator": curator, "offer": offer}
-    return b"tandem contribution v1\x00" + canonical.encode(bound)
+    context = {"contribution": contribution, "contributor": contributor, "curator": curator, "offer": offer}
+    return b"tandem contribution v1\x00" + canonical.encode(context)
 
 
 MAX_NUMBER = 32  # characters of a number: a double needs at most 24
@@ -190,13 +190,13 @@ def record_length(table: TableSource) -> int:
 
 
 def _texts(column: str, table: TableSource) -> Iterator[str]:
-    yield from ("", *table.layout.missing, *_listed(column, table))
+    yield from ("", *table.layout.missing, *_listed_values(column, table))
     numbers = any(isinstance(feature, Number) and feature.column == column for feature in table.features)
     if numbers or table.label.column == column:
         yield "0" * MAX_NUMBER
 
 
-def _listed(column: str, table: TableSource) -> tuple[str, ...]:
+def _listed_values(column: str, table: TableSource) -> tuple[str, ...]:
     labels = [*table.label.positive, *table.label.negative] if table.label.column == column else []
     return tuple(dict.fromkeys([*_categories(column, table), *labels]))
 
@@ -208,8 +208,8 @@ def _categories(column: str, table: TableSource) -> list[str]:
 
 def _as_listed(column: str, text: str, table: TableSource) -> str:
     missing = table.layout.missing
-    known = spelling.as_listed(text, _listed(column, table), missing)
-    return next((one for one in missing if spelling.canonical(one) == spelling.canonical(known)), known)
+    match = spelling.as_listed(text, _listed_values(column, table), missing)
+    return next((mark for mark in missing if spelling.canonical(mark) == spelling.canonical(match)), match)
 
 
 def _check(feature: Feature, text: str, table: TableSource) -> None:
@@ -224,9 +224,9 @@ def _check(feature: Feature, text: str, table: TableSource) -> None:
         return
     if isinstance(feature, Missing):
         return  # the column's own number or category restricts its values
-    listed = _categories(feature.column, table)
-    if text not in listed:
+    categories = _categories(feature.column, table)
+    if text not in categories:
         raise BadData(
-            f"field {feature.column!r} must be one of {', '.join(json.dumps(each) for each in listed)}, or null where "
+            f"field {feature.column!r} must be one of {', '.join(map(json.dumps, categories))}, or null where "
             f"none of them is true"
         )

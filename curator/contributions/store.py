@@ -43,7 +43,7 @@ SCHEMA = DatabaseSchema(
 
 
 @dataclass(frozen=True)
-class Held:
+class StoredContribution:
     """One contribution.
 
     Attributes:
@@ -68,68 +68,71 @@ class Store:
 
     def counts(self, code: str | None = None) -> tuple[int, int]:
         """Return how many contributions are stored, and how many were withdrawn, in total or with one code."""
-        found = []
+        counts = []
         with self._reading() as connection:
             for table in (KEPT, WITHDRAWN):
-                wanted = sa.select(sa.func.count()).select_from(table)
-                wanted = wanted if code is None else wanted.where(table.c.code == code)
-                found.append(int(connection.execute(wanted).scalar_one()))
-        return found[0], found[1]
+                query = sa.select(sa.func.count()).select_from(table)
+                query = query if code is None else query.where(table.c.code == code)
+                counts.append(int(connection.execute(query).scalar_one()))
+        return counts[0], counts[1]
 
     def invite(self, codes: Sequence[str]) -> None:
         with self._writing() as connection:
             connection.execute(sa.insert(INVITED), [{"code": code} for code in codes])
 
-    def invited(self, code: str) -> bool:
+    def is_invited(self, code: str) -> bool:
         with self._reading() as connection:
             return connection.execute(sa.select(INVITED).filter_by(code=code)).first() is not None
 
     def invitations(self) -> tuple[int, int]:
-        given = sa.select(KEPT.c.code).where(KEPT.c.code != SHARED)
+        used_codes = sa.select(KEPT.c.code).where(KEPT.c.code != SHARED)
         with self._reading() as connection:
-            made = connection.execute(sa.select(sa.func.count()).select_from(INVITED)).scalar_one()
-            used = connection.execute(sa.select(sa.func.count()).select_from(given.subquery())).scalar_one()
-        return int(made), int(made) - int(used)
+            invited = connection.execute(sa.select(sa.func.count()).select_from(INVITED)).scalar_one()
+            used = connection.execute(sa.select(sa.func.count()).select_from(used_codes.subquery())).scalar_one()
+        return int(invited), int(invited) - int(used)
 
-    def find(self, contributor: str) -> Held | None:
-        return next(self._all(KEPT.c.contributor == contributor), None)
+    def find(self, contributor: str) -> StoredContribution | None:
+        return next(self._select(KEPT.c.contributor == contributor), None)
 
-    def named(self, contribution: str) -> Held | None:
-        return next(self._all(KEPT.c.contribution == contribution), None)
+    def find_name(self, contribution: str) -> StoredContribution | None:
+        return next(self._select(KEPT.c.contribution == contribution), None)
 
-    def gone(self, contributor: str) -> tuple[str, int] | None:
+    def withdrawal(self, contributor: str) -> tuple[str, int] | None:
         """Return the name of a contributor's withdrawn contribution and the time of the withdrawal; None if none."""
         with self._reading() as connection:
             row = connection.execute(sa.select(WITHDRAWN).filter_by(contributor=contributor)).one_or_none()
         return None if row is None else (row.contribution, row.time)
 
-    def __iter__(self) -> Iterator[Held]:
-        return self._all(sa.true())
+    def __iter__(self) -> Iterator[StoredContribution]:
+        return self._select(sa.true())
 
-    def _all(self, condition: sa.ColumnElement[bool]) -> Iterator[Held]:
+    def _select(self, condition: sa.ColumnElement[bool]) -> Iterator[StoredContribution]:
         with self._reading() as connection:
             rows = connection.execute(sa.select(KEPT).where(condition).order_by(KEPT.c.position)).all()
-        return (Held(row.position, Signed.parse(canonical.decode(row.envelope.encode())), row.time) for row in rows)
+        return (
+            StoredContribution(row.position, Signed.parse(canonical.decode(row.envelope.encode())), row.time)
+            for row in rows
+        )
 
     def digest(self) -> str:
         """Return a digest of all stored contributions: of positions, contributors, and signatures."""
-        return canonical.digest([[held.position, held.envelope.key, held.envelope.signature] for held in self])
+        return canonical.digest([[stored.position, stored.envelope.key, stored.envelope.signature] for stored in self])
 
-    def add(self, envelope: Signed, contribution: str, time: int, code: str = SHARED) -> Held:
+    def add(self, envelope: Signed, contribution: str, time: int, code: str = SHARED) -> StoredContribution:
         """Store a contribution durably; ``code`` is the hash of the code with which it was given."""
         with self._writing() as connection:
             last = connection.execute(sa.select(sa.func.max(KEPT.c.position))).scalar_one()
             position = 0 if last is None else last + 1
             row = position, envelope.key, contribution, envelope.raw().decode("utf-8"), time, code
             connection.execute(sa.insert(KEPT).values(row))
-        return Held(position, envelope, time)
+        return StoredContribution(position, envelope, time)
 
     def withdraw(self, contributor: str, contribution: str, time: int) -> None:
         """Delete a contributor's contribution, and durably record that none of it may be accepted again."""
         with self._writing() as connection:
-            theirs = KEPT.c.contributor == contributor
-            code = connection.execute(sa.select(KEPT.c.code).where(theirs)).scalar_one()
-            connection.execute(sa.delete(KEPT).where(theirs))
+            condition = KEPT.c.contributor == contributor
+            code = connection.execute(sa.select(KEPT.c.code).where(condition)).scalar_one()
+            connection.execute(sa.delete(KEPT).where(condition))
             values = {"contributor": contributor, "contribution": contribution, "time": time, "code": code}
             connection.execute(sa.insert(WITHDRAWN).values(values))
 

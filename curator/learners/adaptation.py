@@ -31,7 +31,7 @@ from common.privacy.events import Event, Gaussian, NonPrivate
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.discrepancy import TOLERANCE, greatest_loss, private_value, reach_of, released_value, sensitivity
 from curator.learners.domains import Domains, DomainSide, Loss, Whitening, fit_public, whitening
-from curator.learners.noisy_descent import Bounds, DescentSettings, Found, Prepared, Steps, descend
+from curator.learners.noisy_descent import Bounds, DescentResult, DescentSettings, Prepared, Steps, descend
 from curator.mechanisms.access import Access
 from curator.mechanisms.base import CentralMechanism, central
 
@@ -104,7 +104,7 @@ class NonconvexSettings(NonconvexFields, DescentSettings):
         return Steps(step, step * source**3, step * target**3)
 
 
-def solve(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Found:
+def solve(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> DescentResult:
     """Run CnvxAdap or NCnvxAdap, by the type of the settings; only the weights, and the bound, may be released.
 
     Both are noisy projected gradient descent: CnvxAdap minimizes F of problem (6), NCnvxAdap seeks a stationary point
@@ -134,10 +134,10 @@ def solve(domains: Domains, settings: DescentSettings, mu: float | None, source:
         prepared = prepare(domains, settings, mu, source)
         settings = settings.weighted(prepared.domains.sizes, prepared.discrepancy)
         steps = settings.printed_steps(prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
-        found = descend(settings, prepared, steps, *settings.iterates(source), source.derive("noise"))
+        descent = descend(settings, prepared, steps, *settings.iterates(source), source.derive("noise"))
         if not settings.bound_share:
-            return found
-        return replace(found, bound=bound_on_target(settings, prepared, found.weights, mu, source.derive("bound")))
+            return descent
+        return replace(descent, bound=bound_on_target(settings, prepared, descent.weights, mu, source.derive("bound")))
 
 
 def bound_on_target(
@@ -159,28 +159,29 @@ def bound_on_target(
     above the squared loss of a label, nor above the logistic loss over ln 2.
     """
     domains, loss = prepared.domains, settings.loss
-    whole, at = Bounds(loss, settings.radius, settings.norm), float(np.linalg.norm(weights)) * (1.0 + 2.0**-40)
-    here = Bounds(loss, at, settings.norm)
-    greatest, slack = here.greatest, here.greatest * (domains.dimension + 2) * 2.0**-22  # rounding in single precision
+    ball, length = Bounds(loss, settings.radius, settings.norm), float(np.linalg.norm(weights)) * (1.0 + 2.0**-40)
+    bounds = Bounds(loss, length, settings.norm)
+    greatest = bounds.greatest
+    slack = greatest * (domains.dimension + 2) * 2.0**-22  # rounding in single precision
     losses = []
     for side in (domains.source, domains.target):
-        mean = float(here.losses(side.features @ weights, side.responses).mean())
-        known = Released(mean, 0.0, slack)
+        mean = float(bounds.losses(side.features @ weights, side.responses).mean())
+        released = Released(mean, 0.0, slack)
         if side is not domains.public:
-            moved = here.width / len(side) + 2.0 * TOLERANCE * greatest
+            change = bounds.width / len(side) + 2.0 * TOLERANCE * greatest
             part = None if mu is None else bound_mu(settings, mu)
-            mean = private_value(mean, greatest, moved, part, source)
-            known = released_value(mean, greatest, moved, part, slack)
-        losses.append(known)
+            mean = private_value(mean, greatest, change, part, source)
+            released = released_value(mean, greatest, change, part, slack)
+        losses.append(released)
     radius, around = settings.ball(domains)
     reach = reach_of(radius, around)
-    widest, moved = greatest_loss(loss, reach, settings.norm), sensitivity(domains, reach, settings.norm, loss)
-    apart = released_value(prepared.discrepancy, widest, moved, None if mu is None else split(settings, mu)[0])
+    widest, change = greatest_loss(loss, reach, settings.norm), sensitivity(domains, reach, settings.norm, loss)
+    gap = released_value(prepared.discrepancy, widest, change, None if mu is None else split(settings, mu)[0])
     if around is not None and np.linalg.norm(weights - around) > radius:
-        apart = Released(whole.width, 0.0, 0.0)
+        gap = Released(ball.width, 0.0, 0.0)
     tested, scale = settings.tested
-    numbers = LossClass(whole.complexity, whole.width)
-    return target_bound(tested, scale, settings.alpha, domains.sizes, (losses[0], losses[1]), apart, numbers)
+    numbers = LossClass(ball.complexity, ball.width)
+    return target_bound(tested, scale, settings.alpha, domains.sizes, (losses[0], losses[1]), gap, numbers)
 
 
 def prepare(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Prepared:
@@ -203,12 +204,12 @@ def prepare(domains: Domains, settings: DescentSettings, mu: float | None, sourc
     domains = measured = domains.bounded(settings.norm)
     opening = settings.opening(domains, source)
     if settings.labelled is not None:
-        known = fit_public(domains.public, settings.loss, settings.radius, settings.norm)
-        measured = domains.labelled_by(known.weights, settings.loss)
+        fit = fit_public(domains.public, settings.loss, settings.radius, settings.norm)
+        measured = domains.labelled_by(fit.weights, settings.loss)
         domains = domains.first_of_target(settings.labelled)
-    found = settings.discrepancy(measured, opening, first, source.derive("discrepancy"))
-    settings = settings.weighted(domains.sizes, found)
-    return Prepared(domains, found, (0.0, 0.0) if rest is None else settings.noise(domains, rest), opening)
+    estimate = settings.discrepancy(measured, opening, first, source.derive("discrepancy"))
+    settings = settings.weighted(domains.sizes, estimate)
+    return Prepared(domains, estimate, (0.0, 0.0) if rest is None else settings.noise(domains, rest), opening)
 
 
 def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:
@@ -243,7 +244,7 @@ def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
     bounds, (m, n) = settings.bounds, domains.sizes
     sharpness = settings.softmax(m + n)
     alpha, other = settings.alpha, 1.0 - settings.alpha
-    own = sum(
+    scales = sum(
         settings.kappa_2 * share**3 / k**2
         + 2.0
         * share**3
@@ -252,9 +253,9 @@ def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
         + settings.kappa_inf * sharpness * share**4 * (k**-3.0 + k**-3.5)
         for share, k, k_other, loss in ((alpha, m, n, bounds.greatest + bounds.width), (other, n, m, bounds.greatest))
     )
-    own += 2.0 * settings.kappa_inf * sharpness * (alpha * other) ** 2 / (m * n) ** 1.5
+    scales += 2.0 * settings.kappa_inf * sharpness * (alpha * other) ** 2 / (m * n) ** 1.5
     cross = bounds.slope * (alpha**2 / m**1.5 + other**2 / n**1.5)
-    return float(bounds.smoothness + own + cross)
+    return float(bounds.smoothness + scales + cross)
 
 
 Adapted = tuple[Floats, TargetBound | None]
@@ -280,14 +281,14 @@ class Adaptation(CentralMechanism[DomainSide, Adapted]):
         return NonPrivate() if self.mu is None else Gaussian(mu=self.mu)
 
     def apply(self, values: Iterator[DomainSide], source: RandomSource) -> Adapted:
-        own = DomainSide.joined(list(values))
-        pair = (own, self.public) if self.private == "source" else (self.public, own)
+        side = DomainSide.joined(list(values))
+        pair = (side, self.public) if self.private == "source" else (self.public, side)
         return self.solved(Domains(*pair, self.private), source)
 
     def solved(self, domains: Domains, source: RandomSource) -> Adapted:
         """Run the algorithm, which brings all records within public bounds itself."""
-        found = solve(domains, self.settings, self.mu, source)
-        return found.weights, found.bound
+        descent = solve(domains, self.settings, self.mu, source)
+        return descent.weights, descent.bound
 
 
 class AdaptationLearner(PublicSettings, Learner):
@@ -297,15 +298,17 @@ class AdaptationLearner(PublicSettings, Learner):
     """
 
     @property
-    def wanted(self) -> int:
+    def used_features(self) -> int:
         return self.features
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
-        if dimension < self.wanted:
-            raise BadScenario(f"{self.name} looks at features up to number {self.wanted - 1}, people have {dimension}")
+        if dimension < self.used_features:
+            raise BadScenario(
+                f"{self.name} looks at features up to number {self.used_features - 1}, people have {dimension}"
+            )
 
     def check_public(self, public: Records | None) -> None:
-        self._fitting(public)
+        self._check_sample(public)
 
     def check_people(self, people: int) -> None:
         if self.labelled is not None and self.labelled > people:
@@ -319,13 +322,13 @@ class AdaptationLearner(PublicSettings, Learner):
         whitened = 0 if self.whitening == "none" else 16 * self.features * rows + 64 * self.features**2
         return rows * (sizes.width + 48 * self.features + 64) + whitened
 
-    def _fitting(self, public: Records | None) -> Records:
+    def _check_sample(self, public: Records | None) -> Records:
         if public is None or not len(public):
             raise BadScenario(f"{self.name} adapts from a public sample: give the scenario a section public")
-        if public.dimension < self.wanted:
+        if public.dimension < self.used_features:
             raise BadScenario(
                 f"source and target must have the same features: {self.name} looks at features up to number "
-                f"{self.wanted - 1}, public people have {public.dimension}"
+                f"{self.used_features - 1}, public people have {public.dimension}"
             )
         return public
 
@@ -334,28 +337,30 @@ class AdaptationLearner(PublicSettings, Learner):
         access: Access,
         public: Records | None,
         kind: type[AlgorithmFields],
-        by: type[Adaptation] = Adaptation,
+        mechanism: type[Adaptation] = Adaptation,
         **more: Any,
     ) -> tuple[Adapted, Whitening | None]:
         """Return the released w and the whitening that made its x', if any; ``more`` are settings of this class only.
 
         The release is private for the sample, which is one side. On both sides ||x - center|| <= ``norm``.
         """
-        own_settings = self.model_dump(include=set(kind.model_fields))
+        fields = self.model_dump(include=set(kind.model_fields))
         # ``norm`` bounds x - center; the algorithm's norm bounds x'.
         norm = math.hypot(self.norm, 1.0) if self.intercept else self.norm
-        settings = kind(**{**own_settings, **more, "norm": norm})
-        given = self._fitting(public)
-        scaling = self._scaling(given)
+        settings = kind(**{**fields, **more, "norm": norm})
+        sample = self._check_sample(public)
+        scaling = self._scaling(sample)
         side = partial(self._side, scaling=scaling)
-        return access.release(by(settings, side(given), self.private, self.mu), side), scaling
+        return access.release(mechanism(settings, side(sample), self.private, self.mu), side), scaling
 
     def unscaled(self, weights: Floats, scaling: Whitening | None) -> Floats:
         """Convert weights of x' to weights of (x - center, 1), the input of :meth:`affine`."""
         if scaling is None:
             return weights
-        own, constant = scaling.pulled_back(weights[: self.features])
-        return np.append(own, constant + self.center * float(own.sum()) + (weights[-1] if self.intercept else 0.0))
+        slopes, constant = scaling.pulled_back(weights[: self.features])
+        return np.append(
+            slopes, constant + self.center * float(slopes.sum()) + (weights[-1] if self.intercept else 0.0)
+        )
 
     def _scaling(self, public: Records) -> Whitening | None:
         if self.whitening == "none":
@@ -376,14 +381,14 @@ class AdaptationLearner(PublicSettings, Learner):
 
     def affine(self, weights: Floats) -> tuple[Floats, float]:
         """Return the prediction <w, x'> as weights of x and a constant."""
-        own = weights[: self.features]
+        slopes = weights[: self.features]
         constant = weights[self.features] if len(weights) > self.features else 0.0
-        return own, float(constant) - self.center * float(own.sum())
+        return slopes, float(constant) - self.center * float(slopes.sum())
 
     def half_space(self, weights: Floats) -> Hypothesis:
         """Return sign(<w, x'>) as a hypothesis."""
-        own, constant = self.affine(weights)
-        return Linear(weights=tuple(own.tolist()), threshold=-constant)
+        slopes, constant = self.affine(weights)
+        return Linear(weights=tuple(slopes.tolist()), threshold=-constant)
 
 
 class LinearAdaptation(AdaptationLearner):
@@ -410,7 +415,7 @@ class ResponseOrLabel(LinearAdaptation):
     response: int | None
 
     @property
-    def wanted(self) -> int:
+    def used_features(self) -> int:
         return self.features if self.response is None else self.response + 1
 
     def responses(self, records: Records) -> Floats:

@@ -79,15 +79,15 @@ class ChosenLearner(ChosenSettings, Learner):
 
     def _divisible(self, size: int, who: str) -> int:
         """Return how many of ``size`` records are for validation; BadScenario if either part would be empty."""
-        held = int(np.count_nonzero(self._held(size)))
-        if not 0 < held < size:
+        count = int(np.count_nonzero(self._validation_mask(size)))
+        if not 0 < count < size:
             raise BadScenario(
-                f"validation = {self.validation:g} leaves {held} of {size} {who} for validation: "
+                f"validation = {self.validation:g} leaves {count} of {size} {who} for validation: "
                 f"both parts need somebody"
             )
-        return held
+        return count
 
-    def _held(self, size: int) -> AnyArray:
+    def _validation_mask(self, size: int) -> AnyArray:
         edges = np.floor(np.arange(size + 1) * self.validation)
         return np.asarray(edges[1:] > edges[:-1])
 
@@ -102,7 +102,7 @@ class ChosenLearner(ChosenSettings, Learner):
             def noisy(hypothesis: Hypothesis, part: Access) -> int:
                 return -part.release(LossSum(parts, self.mu), partial(losses, hypothesis))
 
-            return access.choose(self._candidates(), partial(self._fit, previous, public), noisy, self._held)
+            return access.choose(self._candidates(), partial(self._fit, previous, public), noisy, self._validation_mask)
         if public is None:
             raise BadScenario("judges: public needs a public sample: give the scenario a section public")
         training, validation = self._split(public)
@@ -117,5 +117,5 @@ class ChosenLearner(ChosenSettings, Learner):
         return candidate.learn(part, previous, public)
 
     def _split(self, records: Records) -> tuple[Records, Records]:
-        held = self._held(len(records))
-        return records.take(np.flatnonzero(~held)), records.take(np.flatnonzero(held))
+        mask = self._validation_mask(len(records))
+        return records.take(np.flatnonzero(~mask)), records.take(np.flatnonzero(mask))

@@ -58,10 +58,10 @@ def discrepancy(
     first, second = (1.0, 1.0) if loss == "squared" else curvatures(reach * norm)
     signs = ((target, source), (source, target))[: 1 if one_sided else 2]
     sides = [_greatest_around(first * a[0] - second * b[0], a[1] - b[1], a[2] - b[2], radius, around) for a, b in signs]
-    found = max(sides, key=lambda side: side.value)
-    if not found.gap <= TOLERANCE * greatest:
-        raise ArithmeticError(f"a discrepancy has a gap of {found.gap:.3g}, wanted {TOLERANCE * greatest:.3g} at most")
-    return found
+    best = max(sides, key=lambda side: side.value)
+    if not best.gap <= TOLERANCE * greatest:
+        raise ArithmeticError(f"a discrepancy has a gap of {best.gap:.3g}, wanted {TOLERANCE * greatest:.3g} at most")
+    return best
 
 
 def curvatures(scores: float) -> tuple[float, float]:
@@ -104,8 +104,8 @@ def private_discrepancy(
     """
     value = discrepancy(domains, radius, norm, loss, one_sided=one_sided, around=around).value
     reach = reach_of(radius, around)
-    moved = 0.0 if mu is None else sensitivity(domains, reach, norm, loss)
-    return private_value(value, greatest_loss(loss, reach, norm), moved, mu, source)
+    change = 0.0 if mu is None else sensitivity(domains, reach, norm, loss)
+    return private_value(value, greatest_loss(loss, reach, norm), change, mu, source)
 
 
 def reach_of(radius: float, around: Floats | None) -> float:
@@ -118,31 +118,31 @@ def _greatest_around(
 ) -> Greatest:
     if around is None:
         return greatest_on_ball(quadratic, linear, constant, radius)
-    bent = quadratic @ around
-    constant += float(around @ bent - 2.0 * (linear @ around))
-    found = greatest_on_ball(quadratic, linear - bent, constant, radius)
-    return found._replace(point=found.point + around)
+    product = quadratic @ around
+    constant += float(around @ product - 2.0 * (linear @ around))
+    maximum = greatest_on_ball(quadratic, linear - product, constant, radius)
+    return maximum._replace(point=maximum.point + around)
 
 
-def private_value(value: float, greatest: float, moved: float, mu: float | None, source: RandomSource) -> float:
-    """Return a value of sensitivity ``moved`` with noise, clipped to [0, greatest]: mu-GDP; no noise if mu is None."""
+def private_value(value: float, greatest: float, change: float, mu: float | None, source: RandomSource) -> float:
+    """Return a value of sensitivity ``change`` with noise, clipped to [0, greatest]: mu-GDP; no noise if mu is None."""
     if mu is not None:
-        unit, deviation = _value_noise(greatest, moved, mu)
+        unit, deviation = _value_noise(greatest, change, mu)
         noise = float(whole_normals(up(deviation / unit), 1, source)[0])
         value = float(np.rint(value / unit) + noise) * unit
     return min(max(value, 0.0), greatest)
 
 
-def _value_noise(greatest: float, moved: float, mu: float) -> tuple[float, float]:
-    unit = max(_GRID * greatest, moved / mu * 2.0**-48)  # noise in units is exact in a double
-    return unit, (moved + unit) / mu
+def _value_noise(greatest: float, change: float, mu: float) -> tuple[float, float]:
+    unit = max(_GRID * greatest, change / mu * 2.0**-48)  # noise in units is exact in a double
+    return unit, (change + unit) / mu
 
 
-def released_value(value: float, greatest: float, moved: float, mu: float | None, slack: float = 0.0) -> Released:
+def released_value(value: float, greatest: float, change: float, mu: float | None, slack: float = 0.0) -> Released:
     """Return the result of :func:`private_value` with the standard deviation of its noise and its rounding error."""
     if mu is None:
         return Released(value, 0.0, slack)
-    unit, deviation = _value_noise(greatest, moved, mu)
+    unit, deviation = _value_noise(greatest, change, mu)
     return Released(value, up(deviation, 4.0), slack + 2.0 * unit)
 
 

@@ -43,7 +43,9 @@ class DomainSide:
 
     @classmethod
     def joined(cls, sides: Sequence[DomainSide]) -> DomainSide:
-        return cls(np.concatenate([one.features for one in sides]), np.concatenate([one.responses for one in sides]))
+        return cls(
+            np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
+        )
 
     @property
     def dimension(self) -> int:
@@ -53,10 +55,10 @@ class DomainSide:
         """Return the same people, each brought within public bounds: x scaled to ||x|| <= ``norm``, y clipped to 1."""
         largest = np.maximum(np.abs(self.features).max(axis=1), np.finfo(np.float64).tiny)
         rows = self.features / largest[:, None]  # no number here can overflow
-        kept = np.minimum(largest, norm / np.linalg.norm(rows, axis=1).clip(1.0))
+        factors = np.minimum(largest, norm / np.linalg.norm(rows, axis=1).clip(1.0))
         within = largest * np.sqrt(len(rows.T)) <= norm  # certainly within, so that these rows stay unchanged
-        moved = np.where(within[:, None], self.features, rows * kept[:, None])
-        return DomainSide(moved, np.clip(self.responses, -1.0, 1.0))
+        scaled = np.where(within[:, None], self.features, rows * factors[:, None])
+        return DomainSide(scaled, np.clip(self.responses, -1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,12 @@ class Domains:
     def labelled_by(self, weights: Floats, loss: Loss) -> Domains:
         """Return the same people with all labels replaced by the predictions of a public w."""
 
-        def labelled(side: DomainSide) -> DomainSide:
+        def relabel(side: DomainSide) -> DomainSide:
             scores = side.features @ weights
             signs = np.where(scores > 0.0, 1.0, -1.0)
             return DomainSide(side.features, np.clip(scores, -1.0, 1.0) if loss == "squared" else signs)
 
-        return Domains(labelled(self.source), labelled(self.target), self.private)
+        return Domains(relabel(self.source), relabel(self.target), self.private)
 
     def first_of_target(self, count: int) -> Domains:
         target = DomainSide(self.target.features[:count], self.target.responses[:count])
@@ -128,8 +130,8 @@ class Whitening(NamedTuple):
 
     def pulled_back(self, weights: Floats) -> tuple[Floats, float]:
         """Return weights v and a constant b with <v, x> + b = <weights, moved(x)>."""
-        own = self.turn @ weights / self.deviation
-        return own, -float(self.mean @ own)
+        slopes = self.turn @ weights / self.deviation
+        return slopes, -float(self.mean @ slopes)
 
 
 def whitening(public: Floats, norm: float) -> Whitening:
@@ -244,12 +246,12 @@ def logistic(side: DomainSide, shares: Floats, penalty: float, start: Floats | N
         if decrement < 1e-14 * max(1.0, value):
             break
         while (
-            tried := _objective(signed, shares, penalty, weights - length * step)
+            trial := _objective(signed, shares, penalty, weights - length * step)
         ) > value - 0.25 * length * decrement:
             length *= 0.5
             if length < 1e-10:
                 return weights
-        weights, value = weights - length * step, tried
+        weights, value = weights - length * step, trial
     return weights
 
 
@@ -270,11 +272,11 @@ def logistic_in_ball(
     inside = logistic(side, shares, float(np.exp(high)), np.zeros_like(weights))
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        found = logistic(side, shares, float(np.exp(middle)), inside)
-        if np.linalg.norm(found) > radius:
+        candidate = logistic(side, shares, float(np.exp(middle)), inside)
+        if np.linalg.norm(candidate) > radius:
             low = middle
             continue
-        inside, high = found, middle
+        inside, high = candidate, middle
         if np.linalg.norm(inside) > 0.999 * radius:
             break
     return inside

@@ -27,7 +27,7 @@ from common.core.errors import BadInput
 from common.learners.scikit import TorchNetworkSettings
 
 VARIABLE = "TANDEM_CLASSIFIERS"
-_NAMED: dict[str, type[Any]] = {}
+_CLASSES: dict[str, type[Any]] = {}
 
 
 def name_classifier(text: str) -> None:
@@ -36,11 +36,11 @@ def name_classifier(text: str) -> None:
     file, colon, kind = place.rpartition(":")
     if not (equals and colon and name.isidentifier() and kind.isidentifier()):
         raise BadInput(f"a classifier of your own is NAME=FILE.py:CLASS, found {text[:80]!r}")
-    _NAMED[name] = _loaded(Path(file), kind)
+    _CLASSES[name] = _load_class(Path(file), kind)
 
 
-def _loaded(file: Path, kind: str) -> type[Any]:
-    spec = importlib.util.spec_from_file_location(f"own_classifiers_{len(_NAMED)}", file)
+def _load_class(file: Path, kind: str) -> type[Any]:
+    spec = importlib.util.spec_from_file_location(f"own_classifiers_{len(_CLASSES)}", file)
     if spec is None or spec.loader is None or not file.is_file():
         raise BadInput(f"{file} is no Python file: give NAME=FILE.py:CLASS")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -48,27 +48,29 @@ def _loaded(file: Path, kind: str) -> type[Any]:
         spec.loader.exec_module(module)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the operator's own code
         raise BadInput(f"{file} cannot be loaded: {type(error).__name__}: {error}") from None
-    found = getattr(module, kind, None)
+    classifier = getattr(module, kind, None)
     if not (
-        isinstance(found, type) and callable(getattr(found, "fit", None)) and callable(getattr(found, "predict", None))
+        isinstance(classifier, type)
+        and callable(getattr(classifier, "fit", None))
+        and callable(getattr(classifier, "predict", None))
     ):
         raise BadInput(f"{file} has no class {kind} with fit(features, classes) and predict(features)")
-    return found
+    return classifier
 
 
 @cache
-def _of_environment() -> None:
+def _load_from_environment() -> None:
     for text in os.environ.get(VARIABLE, "").split():
         name_classifier(text)
 
 
 def is_named(name: str) -> bool:
     """Return whether this process has a class of that name."""
-    _of_environment()
-    return name in _NAMED
+    _load_from_environment()
+    return name in _CLASSES
 
 
-def unnamed(name: str) -> str:
+def missing_class(name: str) -> str:
     """Return the message that this process has no class of that name, with the remedy."""
     return f"no class is named {name} here: give curator serve --classifier {name}=FILE.py:CLASS"
 
@@ -76,8 +78,8 @@ def unnamed(name: str) -> str:
 def make(name: str, parameters: dict[str, Any], seed: int) -> Any:
     """Return a new object of the class, with ``random_state`` as its seed if it takes that; ValueError if it fails."""
     if not is_named(name):
-        raise ValueError(unnamed(name))
-    kind = _NAMED[name]
+        raise ValueError(missing_class(name))
+    kind = _CLASSES[name]
     seeded = "random_state" in inspect.signature(kind).parameters and "random_state" not in parameters
     try:
         return kind(**parameters, **({"random_state": seed} if seeded else {}))
@@ -88,10 +90,10 @@ def make(name: str, parameters: dict[str, Any], seed: int) -> Any:
 _BATCH = 256  # rows in a batch
 
 
-def room(settings: TorchNetworkSettings, dimension: int, classes: int, kept: int) -> int:
-    """Return the memory, in bytes, of one network in training and prediction, and of ``kept`` ones afterwards."""
+def room(settings: TorchNetworkSettings, dimension: int, classes: int, stored: int) -> int:
+    """Return the memory, in bytes, of one network in training and prediction, and of ``stored`` ones afterwards."""
     weights = settings.weights(dimension, classes)
-    return 4 * (weights * (4 + kept) + _BATCH * (dimension + 3 * (settings.hidden + classes)))
+    return 4 * (weights * (4 + stored) + _BATCH * (dimension + 3 * (settings.hidden + classes)))
 
 
 def has_torch() -> bool:
@@ -114,14 +116,14 @@ class TorchNetwork:
         from torch.nn.functional import cross_entropy
 
         generator = torch.Generator().manual_seed(self.seed)
-        self.known, numbers = np.unique(classes, return_inverse=True)
+        self.class_values, numbers = np.unique(classes, return_inverse=True)
 
         def layer(inputs: int, outputs: int) -> list[Any]:
             weights = (2.0 * torch.rand(inputs + 1, outputs, generator=generator) - 1.0) * (inputs + 1) ** -0.5
             return [weights[:-1].clone().requires_grad_(), weights[-1].clone().requires_grad_()]
 
         hidden = self.settings.hidden
-        self.layers = [*layer(features.shape[1], hidden), *layer(hidden, len(self.known))]
+        self.layers = [*layer(features.shape[1], hidden), *layer(hidden, len(self.class_values))]
         adam = torch.optim.Adam(self.layers, lr=self.settings.rate)
         with _one_thread():
             for _ in range(self.settings.epochs):
@@ -129,7 +131,7 @@ class TorchNetwork:
                     adam.zero_grad()
                     cross_entropy(self._scores(features[batch]), torch.tensor(numbers[batch])).backward()
                     adam.step()
-        self.layers = [own.detach() for own in self.layers]
+        self.layers = [layer_weights.detach() for layer_weights in self.layers]
 
     def predict(self, points: AnyArray) -> Indices:
         """Return the class of each point, shape (m,), for points of shape (m, d)."""
@@ -137,7 +139,7 @@ class TorchNetwork:
 
         with _one_thread(), torch.no_grad():
             blocks = (points[first : first + _BATCH] for first in range(0, len(points), _BATCH))
-            return np.concatenate([self.known[self._scores(block).argmax(dim=1).numpy()] for block in blocks])
+            return np.concatenate([self.class_values[self._scores(block).argmax(dim=1).numpy()] for block in blocks])
 
     def _scores(self, points: AnyArray) -> Any:
         import torch
@@ -151,9 +153,9 @@ def _one_thread() -> Iterator[None]:
     """Use one thread, so that sums have the same order on every machine."""
     import torch
 
-    before = torch.get_num_threads()
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)

@@ -20,7 +20,7 @@ from common.operations.operation import MAX_DIRECTIONS, ClassScores, Directions,
 from common.privacy.rounding import down
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.preconditioning import Preconditioner, precondition, room
-from curator.mechanisms.access import Access, as_it_is
+from curator.mechanisms.access import Access, unchanged
 from curator.mechanisms.gradient_steps import ClippedSteps
 from curator.mechanisms.sums import ClassMoments, ClippedSum, Moments
 
@@ -54,16 +54,16 @@ class Sgd(SgdSettings, Learner):
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         width = self.width(access.dimension)
         if self.look:
-            seen = precondition(access, self.look, self.norm)
-            found = access.descend(self.descent, np.zeros(width), seen.shortened)
-            threshold = -self.intercept * found[-1] if self.intercept else 0.0
-            return seen.about(found[: access.dimension] / seen.radius, float(threshold))
-        answer = access.descend(self.descent, self._first(np.full(width, self.start), previous))
-        threshold = -self.intercept * answer[-1] if self.intercept != 0.0 else 0.0
+            scaler = precondition(access, self.look, self.norm)
+            weights = access.descend(self.descent, np.zeros(width), scaler.clip)
+            threshold = -self.intercept * weights[-1] if self.intercept else 0.0
+            return scaler.half_space(weights[: access.dimension] / scaler.radius, float(threshold))
+        vector = access.descend(self.descent, self._first(np.full(width, self.start), previous))
+        threshold = -self.intercept * vector[-1] if self.intercept != 0.0 else 0.0
         if self.loss == "squared":
             response = access.dimension - 1
-            return Regressor(weights=tuple(answer[:response].tolist()), intercept=float(-threshold), response=response)
-        return Linear(weights=tuple(answer[: access.dimension].tolist()), threshold=float(threshold))
+            return Regressor(weights=tuple(vector[:response].tolist()), intercept=float(-threshold), response=response)
+        return Linear(weights=tuple(vector[: access.dimension].tolist()), threshold=float(threshold))
 
     def noise_numbers(self, sizes: CallSizes) -> int:
         return (3 if self.look else 1) * sizes.dimension + 1
@@ -80,13 +80,15 @@ class Sgd(SgdSettings, Learner):
         if not (self.warm and isinstance(previous, Linear | Regressor)):
             return start.copy()
         constant = -previous.threshold if isinstance(previous, Linear) else previous.intercept
-        known = [*previous.weights, constant / self.intercept] if self.intercept != 0.0 else previous.weights
-        if len(known) != len(start):
+        previous_weights = [*previous.weights, constant / self.intercept] if self.intercept != 0.0 else previous.weights
+        if len(previous_weights) != len(start):
             return start.copy()
         if self.domain == "box":
-            return np.asarray(np.clip(known, 0.0, 1.0))
-        away = np.asarray(known) - start
-        return np.asarray(start + away * min(1.0, 0.5 * self.diameter / max(math.sqrt(np.square(away).sum()), 1e-300)))
+            return np.asarray(np.clip(previous_weights, 0.0, 1.0))
+        offset = np.asarray(previous_weights) - start
+        return np.asarray(
+            start + offset * min(1.0, 0.5 * self.diameter / max(math.sqrt(np.square(offset).sum()), 1e-300))
+        )
 
 
 @LEARNERS.register("discriminant")
@@ -130,17 +132,19 @@ class Discriminant(DiscriminantSettings, Learner):
         """Return the half-space and the directions, both post-processing of the same release."""
         if self.classes is not None:
             return learned_classes(access, self, self.classes)
-        seen = precondition(access, self.shares[0], self.norm)
-        mechanism = ClassMoments(seen.radius, access.dimension, self.shares[1])
-        moments = access.release(mechanism, seen.of)
+        scaler = precondition(access, self.shares[0], self.norm)
+        mechanism = ClassMoments(scaler.radius, access.dimension, self.shares[1])
+        moments = access.release(mechanism, scaler.transform)
         count, plain, square = mechanism.deviations
         weights, threshold = discriminant(moments, access.people, count, plain, square, self.ridge)
-        found = [
-            seen.about(row / seen.shrink / seen.radius, offset)
+        planes = [
+            scaler.half_space(row / scaler.shrink / scaler.radius, offset)
             for row, offset in zip(*directions(moments, access.people, square, self.ridge), strict=True)
         ]
-        shown = Directions(rows=tuple(one.weights for one in found), offsets=tuple(one.threshold for one in found))
-        return Learned(hypothesis=seen.about(weights / seen.radius, threshold), directions=shown)
+        axes = Directions(
+            rows=tuple(plane.weights for plane in planes), offsets=tuple(plane.threshold for plane in planes)
+        )
+        return Learned(hypothesis=scaler.half_space(weights / scaler.radius, threshold), directions=axes)
 
 
 _CLIP = 0.5
@@ -178,38 +182,38 @@ class FullBatch(FullBatchSettings, Learner):
         return 3 * room(sizes) + (8 << 13) * 6 * (sizes.dimension + 1)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        seen, width = precondition(access, self.shares[0], self.norm), access.dimension + 1
+        scaler, width = precondition(access, self.shares[0], self.norm), access.dimension + 1
         steps = self.count(access.people)
-        counted, stepped = (down(self.shares[1] * math.sqrt(share), 64.0) for share in (_COUNTED, 1.0 - _COUNTED))
-        place, total = np.zeros(width), np.zeros(width)
-        place[-1] = _log_odds(access, counted) / _CONSTANT
-        mechanism = ClippedSum(_CLIP, width, down(stepped / math.sqrt(steps), 64.0))
+        count_mu, step_mu = (down(self.shares[1] * math.sqrt(share), 64.0) for share in (_COUNTED, 1.0 - _COUNTED))
+        iterate, total = np.zeros(width), np.zeros(width)
+        iterate[-1] = _log_odds(access, count_mu) / _CONSTANT
+        mechanism = ClippedSum(_CLIP, width, down(step_mu / math.sqrt(steps), 64.0))
         for number in range(steps):
-            gradient = access.release(mechanism, partial(_gradients, seen, place))
-            place = place - self.rate / access.people * gradient
-            total += place * (number >= steps // 2)
-        found = total / (steps - steps // 2)
-        return seen.about(found[:-1] / seen.radius, float(-_CONSTANT * found[-1]))
+            gradient = access.release(mechanism, partial(_gradients, scaler, iterate))
+            iterate = iterate - self.rate / access.people * gradient
+            total += iterate * (number >= steps // 2)
+        weights = total / (steps - steps // 2)
+        return scaler.half_space(weights[:-1] / scaler.radius, float(-_CONSTANT * weights[-1]))
 
 
 def _log_odds(access: Access, mu: float) -> float:
     """Return ln(n_+/n_-) from noisy counts, mu-GDP; 1/mu, the noise's standard deviation, is added to both counts."""
-    apart = float(access.release(ClippedSum(0.5, 1, mu), lambda records: 0.5 * records.labels[:, None])[0])
-    negative, positive = (max(access.people / 2.0 + sign * apart, 0.0) + 1.0 / mu for sign in (-1, 1))
+    difference = float(access.release(ClippedSum(0.5, 1, mu), lambda records: 0.5 * records.labels[:, None])[0])
+    negative, positive = (max(access.people / 2.0 + sign * difference, 0.0) + 1.0 / mu for sign in (-1, 1))
     return math.log(positive / negative)
 
 
-def _gradients(seen: Preconditioner, place: Floats, records: Records) -> AnyArray:
+def _gradients(scaler: Preconditioner, iterate: Floats, records: Records) -> AnyArray:
     """Return each record's gradient of the logistic loss at a point, shape (k, d + 1), not clipped.
 
     The gradient of a record that is not finite is 0. Compiled loops compute the same bits on every processor.
     """
-    rows = np.empty((len(records), len(place)), dtype=np.float32)
-    features = seen.of(records).features
+    rows = np.empty((len(records), len(iterate)), dtype=np.float32)
+    features = scaler.transform(records).features
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", features, features))
-    weights = Linear(weights=tuple(place.tolist()), threshold=0.0).vector
-    _slope(features, records.labels, lengths, np.float32(seen.radius), weights, rows)
+    weights = Linear(weights=tuple(iterate.tolist()), threshold=0.0).vector
+    _slope(features, records.labels, lengths, np.float32(scaler.radius), weights, rows)
     return rows
 
 
@@ -256,14 +260,14 @@ def discriminant(
     scatter = moments.second - np.einsum("c,ci,cj->ij", sizes, means, means)
     noise = 2.0 * (square / math.sqrt(2.0)) * math.sqrt(means.shape[1]) / people
     values, vectors = np.linalg.eigh(scatter / people)
-    apart = vectors.T @ (means[1] - means[0])
+    difference = vectors.T @ (means[1] - means[0])
     values = np.maximum(values, 0.0)
-    turned = apart / (values + ridge * noise)
+    direction = difference / (values + ridge * noise)
     # Along w the distance of the classes is <w, m_+ - m_->, a part of which is noise, and the variance is w'Ww.
-    false = plain * plain * float((1.0 / sizes**2).sum() * (1.0 / (values + ridge * noise)).sum())
-    distance = float(turned @ apart)
-    slope = max(distance - false, 0.1 * distance) / max(float(turned @ (values * turned)), 0.05 * distance)
-    weights = vectors @ (slope * turned)
+    spurious = plain * plain * float((1.0 / sizes**2).sum() * (1.0 / (values + ridge * noise)).sum())
+    distance = float(direction @ difference)
+    slope = max(distance - spurious, 0.1 * distance) / max(float(direction @ (values * direction)), 0.05 * distance)
+    weights = vectors @ (slope * direction)
     threshold = float(weights @ (means[0] + means[1]) / 2.0) - math.log(sizes[1] / sizes[0])
     return weights, threshold
 
@@ -275,16 +279,16 @@ def learned_classes(access: Access, settings: DiscriminantSettings, columns: Cla
     is that of :class:`ClassMoments`, mu-GDP for any number of classes; all else is post-processing. A record with no
     class, or with several, is counted in the first class.
     """
-    before = partial(_before, columns)
-    seen = precondition(access, settings.shares[0], settings.norm, before, columns.first)
-    mechanism = ClassMoments(seen.radius, columns.first, settings.shares[1], columns.count)
-    moments = access.release(mechanism, lambda records: seen.of(before(records)))
+    select = partial(_select_features, columns)
+    scaler = precondition(access, settings.shares[0], settings.norm, select, columns.first)
+    mechanism = ClassMoments(scaler.radius, columns.first, settings.shares[1], columns.count)
+    moments = access.release(mechanism, lambda records: scaler.transform(select(records)))
     weights, thresholds, shares, means, covariance = discriminants(
         moments, access.people, mechanism.deviations, settings.ridge
     )
-    scored = [seen.about(row / seen.radius, float(b)) for row, b in zip(weights, thresholds, strict=True)]
+    planes = [scaler.half_space(row / scaler.radius, float(b)) for row, b in zip(weights, thresholds, strict=True)]
     # Subtract the mean of the scores: it is the same for all classes and does not change the argmax.
-    rows, borders = np.array([one.weights for one in scored]), np.array([one.threshold for one in scored])
+    rows, borders = np.array([plane.weights for plane in planes]), np.array([plane.threshold for plane in planes])
     pairs = zip((rows - rows.mean(axis=0)).tolist(), (borders - borders.mean()).tolist(), strict=True)
     return Learned(
         hypothesis=Argmax(
@@ -317,24 +321,24 @@ def discriminants(
     values = np.maximum(values, 0.0)
     damped = values + ridge * noise
     center = shares @ means
-    apart = (means - center) @ vectors
-    distances = np.maximum((apart * apart / damped).sum(axis=1), 1e-12)
-    false = (plain / sizes) ** 2 * float((1.0 / damped).sum())
-    apart *= np.clip(1.0 - false / distances, 0.0, 1.0)[:, None]
-    turned = apart / damped
-    between = float(shares @ (turned * apart).sum(axis=1))
-    within = float(shares @ (turned * turned * values).sum(axis=1))
-    turned *= between / max(within, 0.05 * between, 1e-12)
-    own = turned @ apart.T  # row c: the score of class c at the means of all classes
-    constants = np.log(shares) - 0.5 * np.diagonal(own)
-    weights = turned @ vectors.T
-    return weights, weights @ center - constants, shares, own.T + constants, (turned * values) @ turned.T
+    offsets = (means - center) @ vectors
+    distances = np.maximum((offsets * offsets / damped).sum(axis=1), 1e-12)
+    spurious = (plain / sizes) ** 2 * float((1.0 / damped).sum())
+    offsets *= np.clip(1.0 - spurious / distances, 0.0, 1.0)[:, None]
+    axes = offsets / damped
+    between = float(shares @ (axes * offsets).sum(axis=1))
+    variance = float(shares @ (axes * axes * values).sum(axis=1))
+    axes *= between / max(variance, 0.05 * between, 1e-12)
+    scores = axes @ offsets.T  # row c: the score of class c at the means of all classes
+    constants = np.log(shares) - 0.5 * np.diagonal(scores)
+    weights = axes @ vectors.T
+    return weights, weights @ center - constants, shares, scores.T + constants, (axes * values) @ axes.T
 
 
-def _before(columns: ClassColumns, records: Records) -> Records:
+def _select_features(columns: ClassColumns, records: Records) -> Records:
     """Return the records as the learner sees them: the features before the class columns, with the class as label."""
-    own = column_classes(records.features, columns.first, columns.count)
-    return Records(np.ascontiguousarray(records.features[:, : columns.first]), np.maximum(own, 0).astype(np.int8))
+    classes = column_classes(records.features, columns.first, columns.count)
+    return Records(np.ascontiguousarray(records.features[:, : columns.first]), np.maximum(classes, 0).astype(np.int8))
 
 
 def _root(covariance: Floats) -> Floats:
@@ -378,24 +382,24 @@ class LeastSquares(LeastSquaresSettings, Learner):
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         labelled = self.predicts == "label"
-        of = _with_label if labelled else as_it_is
+        convert = _with_label if labelled else unchanged
         width = access.dimension + int(labelled)
-        seen = precondition(access, self.shares[0], self.norm, of, width, response=True)
-        mechanism = ClassMoments(seen.radius, width, self.shares[1], classes=1)
-        moments = access.release(mechanism, lambda records: _alike(seen.of(of(records))))
+        scaler = precondition(access, self.shares[0], self.norm, convert, width, response=True)
+        mechanism = ClassMoments(scaler.radius, width, self.shares[1], classes=1)
+        moments = access.release(mechanism, lambda records: _unlabelled(scaler.transform(convert(records))))
         weights, mean, covariance = least_squares(moments, access.people, mechanism.deviations, self.ridge)
         # Convert from z = s (x - m), in units of the radius, to x.
-        middle = seen.mean + seen.radius * mean / seen.scale
-        found = np.clip(weights * seen.scale[:-1] / seen.scale[-1], -GREATEST, GREATEST)
-        intercept = float(np.clip(middle[-1] - found @ middle[:-1], -GREATEST, GREATEST))
+        middle = scaler.mean + scaler.radius * mean / scaler.scale
+        slopes = np.clip(weights * scaler.scale[:-1] / scaler.scale[-1], -GREATEST, GREATEST)
+        intercept = float(np.clip(middle[-1] - slopes @ middle[:-1], -GREATEST, GREATEST))
         if labelled:
-            return Linear(weights=tuple(found.tolist()), threshold=0.5 - intercept)
+            return Linear(weights=tuple(slopes.tolist()), threshold=0.5 - intercept)
         return Regressor(
-            weights=tuple(found.tolist()),
+            weights=tuple(slopes.tolist()),
             intercept=intercept,
             response=width - 1,
             center=float(np.clip(middle[-1], 0.0, 1.0)),
-            spread=float(np.clip(math.sqrt(_variance(found, seen, covariance)), _LEAST, 1.0)),
+            spread=float(np.clip(math.sqrt(_variance(slopes, scaler, covariance)), _LEAST, 1.0)),
         )
 
 
@@ -411,25 +415,25 @@ def least_squares(
     covariance = moments.second / people - np.outer(mean, mean)
     values, vectors = np.linalg.eigh(covariance[:-1, :-1])
     values = np.maximum(values, 0.0)
-    along = vectors.T @ covariance[:-1, -1]
+    projection = vectors.T @ covariance[:-1, -1]
     damped = values + ridge * math.sqrt(2.0 * len(values)) * square
-    turned = along / damped
+    direction = projection / damped
     # The predictions' covariance with the response, a part of which is noise, and their variance.
-    explained = float(turned @ along)
-    false = 0.5 * square * square * float((1.0 / damped).sum())
-    variance = float(turned @ (values * turned))
-    slope = max(explained - false, 0.1 * explained) / max(variance, 0.05 * explained, 1e-12)
-    return vectors @ (slope * turned), mean, (vectors * values) @ vectors.T
+    explained = float(direction @ projection)
+    spurious = 0.5 * square * square * float((1.0 / damped).sum())
+    variance = float(direction @ (values * direction))
+    slope = max(explained - spurious, 0.1 * explained) / max(variance, 0.05 * explained, 1e-12)
+    return vectors @ (slope * direction), mean, (vectors * values) @ vectors.T
 
 
-def _variance(weights: Floats, seen: Preconditioner, covariance: Floats) -> float:
+def _variance(weights: Floats, scaler: Preconditioner, covariance: Floats) -> float:
     """Return the variance of <w, x>, for features with the variances of x and the correlations of the clipped z."""
-    own = weights / seen.scale[:-1]
-    if seen.variances is None:
-        return float(own @ covariance @ own) * seen.radius**2
-    apart = max(float(np.square(own) @ np.diagonal(covariance)), 1e-300)
-    together = float(np.clip(own @ covariance @ own / apart, 1.0 / len(own), len(own)))
-    return together * float(np.square(weights) @ seen.variances[:-1])
+    scaled = weights / scaler.scale[:-1]
+    if scaler.variances is None:
+        return float(scaled @ covariance @ scaled) * scaler.radius**2
+    independent = max(float(np.square(scaled) @ np.diagonal(covariance)), 1e-300)
+    ratio = float(np.clip(scaled @ covariance @ scaled / independent, 1.0 / len(scaled), len(scaled)))
+    return ratio * float(np.square(weights) @ scaler.variances[:-1])
 
 
 def _with_label(records: Records) -> Records:
@@ -437,5 +441,5 @@ def _with_label(records: Records) -> Records:
     return Records(np.column_stack([records.features.astype(np.float32), label]), records.labels)
 
 
-def _alike(records: Records) -> Records:
+def _unlabelled(records: Records) -> Records:
     return Records(records.features, np.zeros(len(records), dtype=np.int8))

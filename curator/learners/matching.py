@@ -71,13 +71,13 @@ def private_shares(
     for step in range(1, settings.iterations + 1):
         _, dual = smooth_norm(moment - (source * shares[:, None]).T @ source, smoothing)
         scores = np.einsum("ij,ij->i", source @ dual, source)
-        chosen = int(scores.argmax())
+        row = int(scores.argmax())
         if epsilon is not None:
             levels = np.floor((norm**2 - np.clip(scores, -(norm**2), norm**2)) / unit).astype(np.int64)
-            chosen = _choose(levels, 1 + math.ceil(2.0 * norm**2 / unit), epsilon, random.derive(step))
-        towards = 2.0 / (step + 2.0 + settings.kept)
-        shares *= 1.0 - towards
-        shares[chosen] += towards
+            row = _choose(levels, 1 + math.ceil(2.0 * norm**2 / unit), epsilon, random.derive(step))
+        rate = 2.0 / (step + 2.0 + settings.kept)
+        shares *= 1.0 - rate
+        shares[row] += rate
     return shares
 
 
@@ -121,12 +121,12 @@ def matched(domains: Domains, settings: MatchingFields, mu: float | None, random
 
 
 def _best_effort(domains: Domains, settings: MatchingFields) -> Floats:
-    apart, sizes = discrepancy(domains, settings.radius, settings.norm).value, domains.sizes
-    both = DomainSide.joined([domains.source, domains.target])
+    gap, sizes = discrepancy(domains, settings.radius, settings.norm).value, domains.sizes
+    rows = DomainSide.joined([domains.source, domains.target])
     return alternate(
-        lambda shares, start: least_squares(both, shares, settings.radius),
-        lambda weights: np.asarray(np.square(both.features @ weights - both.responses)),
-        np.repeat([apart, 0.0], sizes),
+        lambda shares, start: least_squares(rows, shares, settings.radius),
+        lambda weights: np.asarray(np.square(rows.features @ weights - rows.responses)),
+        np.repeat([gap, 0.0], sizes),
         np.repeat(domains.shares(settings.alpha), sizes),
         Penalties(settings.kappa_1, settings.kappa_2, settings.kappa_inf),
     ).weights

@@ -27,7 +27,7 @@ from curator.learners.teachers import (
 from curator.mechanisms.access import Access, Stream
 from curator.sample.base import Sample
 
-_TRIED, _MAX_TRIED = 1000, 1 << 14  # random records for a trial of the classifiers before anything is charged
+_TRIAL, _MAX_TRIAL = 1000, 1 << 14  # random records for a trial of the classifiers before anything is charged
 _TEACHER = 1 << 14  # bytes of a fitted classifier, apart from what grows with its chunk
 
 
@@ -69,21 +69,21 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         network = self.teacher.network
         if network is not None:
             network.check(dimension, self._classes.number)
-        points, classes = _random(min(self.queries, _MAX_TRIED), dtype, dimension, self._classes.number)
+        points, classes = _random(min(self.queries, _MAX_TRIAL), dtype, dimension, self._classes.number)
         self.transfer(points, classes, RandomSource.seeded(0, "trial").derive)
-        self.teacher.tried(*_random(_TRIED, dtype, dimension, self._classes.number))
+        self.teacher.check_trainable(*_random(_TRIAL, dtype, dimension, self._classes.number))
 
     def check_public(self, public: Records | None) -> None:
-        found = self.points_of(0, public)
-        if self.protects == "records" and found < self.queries:
+        count = self.points_of(0, public)
+        if self.protects == "records" and count < self.queries:
             raise BadScenario(
-                f"the learner labels {self.queries} public points, the scenario's public section has {found}: "
+                f"the learner labels {self.queries} public points, the scenario's public section has {count}: "
                 "give it a larger count, or lower queries"
             )
 
     def check_people(self, people: int) -> None:
-        given = people if self.draws is None else self.draws
-        teaching = self.teaching(given - given // 2 if self.protects == "labels" else given)
+        size = people if self.draws is None else self.draws
+        teaching = self.teaching(size - size // 2 if self.protects == "labels" else size)
         self.aggregation.check(self.sequence, self.chunks, teaching, self.touched)
         if self.chunks > teaching:
             raise BadScenario(f"{self.chunks} chunks are more than the {teaching} records that teach: lower chunks")
@@ -105,13 +105,13 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
     def room(self, sizes: CallSizes) -> int:
         """Return the bytes of the records, counted three times, the votes, twice, and the teachers of a stream."""
-        taught = sizes.people if self.draws is None else self.draws
-        cast = self.chunks * (self.queries + (MAX_SET_ASIDE if self.sets_aside else 0))
-        kept = 0 if self.stream is None else self.chunks * _TEACHER + taught * 128
+        records = sizes.people if self.draws is None else self.draws
+        ballots = self.chunks * (self.queries + (MAX_SET_ASIDE if self.sets_aside else 0))
+        stream_bytes = 0 if self.stream is None else self.chunks * _TEACHER + records * 128
         network, count = self.teacher.network, 0 if self.stream is None else self.chunks
         if network is not None:
-            kept += foreign.room(network, self._classes.before(sizes.dimension), self._classes.number, count)
-        return taught * (3 * sizes.width + 32) + 2 * cast + kept
+            stream_bytes += foreign.room(network, self._classes.before(sizes.dimension), self._classes.number, count)
+        return records * (3 * sizes.width + 32) + 2 * ballots + stream_bytes
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         points = self.points(access, public, 0, self.queries)
@@ -137,28 +137,28 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return access.release(self.mechanism(points), draws=self.draws)
 
     def mechanism(self, points: AnyArray) -> TeacherAnswers:
-        known = (self.aggregation, self.teacher, self._classes, self.chunks, self.by, self.sequence)
-        return TeacherAnswers(*known, points, drawn=self.draws is not None, second_half=self.protects == "labels")
+        settings = (self.aggregation, self.teacher, self._classes, self.chunks, self.by, self.sequence)
+        return TeacherAnswers(*settings, points, drawn=self.draws is not None, second_half=self.protects == "labels")
 
-    def opened(self) -> OpenedStream | None:
+    def stream_opening(self) -> OpenedStream | None:
         """Return the parameters that open the stream of further questions; None if there is no stream."""
         if self.stream is None or not isinstance(self.aggregation, SparseVector):
             return None
         law = self.aggregation.thresholds(self.sequence, self.aggregation.cutoff)
         return OpenedStream(**law._asdict(), questions=self.stream)
 
-    def streaming(self, access: Access, opened: OpenedStream, first: Labelled) -> StreamOfAnswers:
+    def open_stream(self, access: Access, opened: OpenedStream, first: Labelled) -> StreamOfAnswers:
         """Return the stream after the sequence's first answers, with the teachers trained again."""
         law = Thresholds(opened.cutoff, opened.level, opened.of_threshold, opened.of_query)
-        nothing = np.empty((0, self._classes.before(access.dimension)), dtype=access.dtype)
+        no_points = np.empty((0, self._classes.before(access.dimension)), dtype=access.dtype)
         bottoms = min(first.unstable, opened.cutoff)  # no question is answered after the last allowed bottom
-        return access.release(TeacherStream(self.mechanism(nothing), law, bottoms))
+        return access.release(TeacherStream(self.mechanism(no_points), law, bottoms))
 
     def point(self, values: Sequence[float], sample: Sample) -> AnyArray:
         """Return a point as teachers see it, shape (d,); BadInput if the values cannot be a record's features."""
-        wanted = self._classes.before(sample.dimension)
-        if len(values) != wanted:
-            raise BadInput(f"a point has {wanted} features here, found {len(values)}")
+        dimension = self._classes.before(sample.dimension)
+        if len(values) != dimension:
+            raise BadInput(f"a point has {dimension} features here, found {len(values)}")
         with np.errstate(over="ignore"):
             point = np.array(values, dtype=np.float64).astype(np.float32) + np.float32(0.0)  # -0.0 becomes 0.0
         if not np.isfinite(point).all():
@@ -177,7 +177,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         """Train the student on answered points; where nothing was released (a negative answer), draw a random class."""
         chance = coins("coins").integers(self._classes.number, len(answers))
         classes = np.where(answers < 0, chance, answers)
-        return self._classes.taught(self.student, points, classes, coins("student"))
+        return self._classes.train_student(self.student, points, classes, coins("student"))
 
 
 def _random(count: int, dtype: np.dtype[Any], dimension: int, classes: int) -> tuple[AnyArray, Indices]:

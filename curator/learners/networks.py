@@ -20,7 +20,7 @@ from curator.learners.adaptation import AdaptationLearner, NonconvexSettings
 from curator.learners.base import LEARNERS, CallSizes
 from curator.learners.discrepancy import TOLERANCE, private_value
 from curator.learners.domains import Domains, DomainSide, Loss, Whitening
-from curator.learners.noisy_descent import Beginning, Bounds, Forces, Rows, moved_scale
+from curator.learners.noisy_descent import Bounds, Forces, Rows, StartingPoint, moved_scale
 from curator.mechanisms.access import Access
 
 _CODES = float(MAX_CLASSES)  # class c is the response c/64, which is exact and within [-1, 1]; no class is -1/64
@@ -49,11 +49,11 @@ class NetworkBounds(Bounds):
     loss_clip: float | None = None
 
     @property
-    def _before(self) -> float:
+    def _input_norm(self) -> float:
         return math.sqrt(self.hidden + 1.0) if self.hidden else self.norm
 
     @property
-    def _behind(self) -> float:
+    def _hidden_norm(self) -> float:
         return self.radius * self.norm if self.hidden else 0.0
 
     def parameters(self, features: int) -> int:
@@ -63,12 +63,12 @@ class NetworkBounds(Bounds):
 
     @property
     def most(self) -> float:
-        return math.sqrt(2.0) * self.radius * self._before
+        return math.sqrt(2.0) * self.radius * self._input_norm
 
     @property
     def greatest(self) -> float:
-        whole = float(np.logaddexp(0.0, math.log(self.outputs - 1.0) + self.most))
-        return whole if self.loss_clip is None else min(whole, self.loss_clip)
+        bound = float(np.logaddexp(0.0, math.log(self.outputs - 1.0) + self.most))
+        return bound if self.loss_clip is None else min(bound, self.loss_clip)
 
     @property
     def width(self) -> float:
@@ -80,13 +80,13 @@ class NetworkBounds(Bounds):
 
     @property
     def slope(self) -> float:
-        whole = math.sqrt(2.0) * math.hypot(self._before, self._behind)
-        return whole if self.gradient_clip is None else min(whole, self.gradient_clip)
+        bound = math.sqrt(2.0) * math.hypot(self._input_norm, self._hidden_norm)
+        return bound if self.gradient_clip is None else min(bound, self.gradient_clip)
 
     @property
     def smoothness(self) -> float:
-        inner = math.sqrt(2.0) * self.norm * (1.0 + 2.0 * self._behind) if self.hidden else 0.0
-        return (self._before**2 + self._behind**2) / 2.0 + inner
+        inner = math.sqrt(2.0) * self.norm * (1.0 + 2.0 * self._hidden_norm) if self.hidden else 0.0
+        return (self._input_norm**2 + self._hidden_norm**2) / 2.0 + inner
 
 
 class NetworkSettings(NetworkFields, NonconvexSettings):
@@ -131,22 +131,22 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
             move_network_rows(side, weights, shape, bounds.slope, bounds.greatest, sums, force)
         return sums.astype(np.float64)
 
-    def opening(self, domains: Domains, source: RandomSource) -> Beginning:
+    def opening(self, domains: Domains, source: RandomSource) -> StartingPoint:
         shape, public = self.shape(domains.dimension), domains.public
         weights = shape.random(self.norm, source.derive("start"))
         if self.start == "public":
             weights = _public_fit(public, shape, weights)
-        return Beginning(self._inside(weights), math.inf, 1.0 / self.step)
+        return StartingPoint(self._inside(weights), math.inf, 1.0 / self.step)
 
-    def discrepancy(self, domains: Domains, opening: Beginning, mu: float | None, source: RandomSource) -> float:
-        greatest, found = self.bounds.greatest, 0.0
-        for weights in self._tried(opening, source.derive("tried")):
+    def discrepancy(self, domains: Domains, opening: StartingPoint, mu: float | None, source: RandomSource) -> float:
+        greatest, estimate = self.bounds.greatest, 0.0
+        for weights in self._candidates(opening, source.derive("tried")):
             source_loss, target_loss = (self.mean_loss(weights, side) for side in (domains.source, domains.target))
-            found = max(found, target_loss - source_loss, 0.0 if self.one_sided else source_loss - target_loss)
-        moved = greatest / domains.people + 2.0 * TOLERANCE * greatest  # a mean of doubles loses less than eta
-        return private_value(found, greatest, moved, mu, source)
+            estimate = max(estimate, target_loss - source_loss, 0.0 if self.one_sided else source_loss - target_loss)
+        change = greatest / domains.people + 2.0 * TOLERANCE * greatest  # a mean of doubles loses less than eta
+        return private_value(estimate, greatest, change, mu, source)
 
-    def _tried(self, opening: Beginning, source: RandomSource) -> list[Floats]:
+    def _candidates(self, opening: StartingPoint, source: RandomSource) -> list[Floats]:
         centre = np.asarray(opening.start)
         around = source.normals(_TRIED * len(centre)).reshape(_TRIED, -1)
         distance = _AROUND * self.radius if self.local is None else self.local
@@ -177,47 +177,47 @@ class Shape(NamedTuple):
     def forward(self, weights: Floats, features: Floats) -> tuple[Floats, Floats]:
         """Return the last layer's inputs for n rows, (n, k + 1) or (n, d), and their scores (n, C)."""
         hidden, output = self.layers(weights)
-        before = features
+        inputs = features
         if self.hidden:
             sums = features @ hidden.T
-            before = np.column_stack([sums / (1.0 + np.abs(sums)), np.ones(len(features))])
-        return before, before @ output.T
+            inputs = np.column_stack([sums / (1.0 + np.abs(sums)), np.ones(len(features))])
+        return inputs, inputs @ output.T
 
     def random(self, norm: float, source: RandomSource) -> Floats:
         """Return random hidden weights, with sums of about 1 for a row of length ``norm``, and output weights 0."""
         hidden = source.normals(self.hidden * self.features) / norm
         return np.append(hidden, np.zeros(self.outputs * (self.hidden + 1 if self.hidden else self.features)))
 
-    def gradient(self, weights: Floats, features: Floats, wanted: Floats) -> tuple[float, Floats]:
-        """Return the mean cross-entropy of rows with the one-hot classes ``wanted``, shape (n, C), and its gradient."""
-        before, scores = self.forward(weights, features)
+    def gradient(self, weights: Floats, features: Floats, targets: Floats) -> tuple[float, Floats]:
+        """Return the mean cross-entropy of rows with one-hot ``targets``, shape (n, C), and its gradient."""
+        inputs, scores = self.forward(weights, features)
         totals = np.logaddexp.reduce(scores, axis=1)
-        known = wanted.sum(axis=1)  # 0 for a row without a class
-        wrong = (np.exp(scores - totals[:, None]) * known[:, None] - wanted) / len(features)
-        loss = float((known * totals - (scores * wanted).sum(axis=1)).mean())
-        output = wrong.T @ before
+        classified = targets.sum(axis=1)  # 0 for a row without a class
+        wrong = (np.exp(scores - totals[:, None]) * classified[:, None] - targets) / len(features)
+        loss = float((classified * totals - (scores * targets).sum(axis=1)).mean())
+        output = wrong.T @ inputs
         if not self.hidden:
             return loss, output.ravel()
-        sums = wrong @ self.layers(weights)[1][:, :-1] * (1.0 - np.abs(before[:, :-1])) ** 2
+        sums = wrong @ self.layers(weights)[1][:, :-1] * (1.0 - np.abs(inputs[:, :-1])) ** 2
         return loss, np.concatenate([(sums.T @ features).ravel(), output.ravel()])
 
 
 def _losses(scores: Floats, responses: Floats) -> Floats:
     """Return the cross-entropy of each row, shape (n,); 0 for a row without a class."""
     classes = np.rint(responses * _CODES).astype(np.int64)
-    known = (classes >= 0) & (classes < scores.shape[1])
-    own = np.take_along_axis(scores, np.where(known, classes, 0)[:, None], axis=1)[:, 0]
-    return np.where(known, np.logaddexp.reduce(scores, axis=1) - own, 0.0)
+    valid = (classes >= 0) & (classes < scores.shape[1])
+    class_scores = np.take_along_axis(scores, np.where(valid, classes, 0)[:, None], axis=1)[:, 0]
+    return np.where(valid, np.logaddexp.reduce(scores, axis=1) - class_scores, 0.0)
 
 
 def _public_fit(side: DomainSide, shape: Shape, start: Floats) -> Floats:
     """Return the result of L-BFGS from ``start`` on the public side's mean cross-entropy with a small ridge."""
     from scipy.optimize import minimize  # here, since it takes a fifth of a second to load
 
-    wanted = (np.rint(side.responses * _CODES)[:, None] == np.arange(shape.outputs)).astype(np.float64)
+    targets = (np.rint(side.responses * _CODES)[:, None] == np.arange(shape.outputs)).astype(np.float64)
 
     def penalized(weights: Floats) -> tuple[float, Floats]:
-        loss, slope = shape.gradient(weights, side.features, wanted)
+        loss, slope = shape.gradient(weights, side.features, targets)
         return loss + 0.5 * _RIDGE * float(weights @ weights), slope + _RIDGE * weights
 
     return np.asarray(minimize(penalized, start, jac=True, method="L-BFGS-B", options={"maxiter": FIT_STEPS}).x)
@@ -234,52 +234,52 @@ def move_network_rows(
     features, responses, noise, scales = rows
     d, k, outputs = shape
     width = k + 1 if k else d
-    before, slopes, wrong, behind = np.ones(width), np.empty(k), np.empty(outputs), np.empty(k)
+    inputs, slopes, wrong, backward = np.ones(width), np.empty(k), np.empty(outputs), np.empty(k)
     for i in range(len(features)):
         length = 0.0  # squared norm of the row
         for m in range(d):
             length += np.float64(features[i, m]) ** 2
             if k == 0:
-                before[m] = features[i, m]
+                inputs[m] = features[i, m]
         for j in range(k):
             z = 0.0
             for m in range(d):
                 z += weights[j * d + m] * features[i, m]
             shrink = 1.0 / (1.0 + abs(z))
-            before[j], slopes[j] = z * shrink, shrink * shrink
-        own, top = int(np.rint(responses[i] * _CODES)), -np.inf
+            inputs[j], slopes[j] = z * shrink, shrink * shrink
+        label, top = int(np.rint(responses[i] * _CODES)), -np.inf
         for c in range(outputs):
             wrong[c] = 0.0
             for j in range(width):
-                wrong[c] += weights[k * d + c * width + j] * before[j]
+                wrong[c] += weights[k * d + c * width + j] * inputs[j]
             top = max(top, wrong[c])
-        known = 1.0 if 0 <= own < outputs else 0.0
-        total, score = 0.0, wrong[own if known else 0]
+        classified = 1.0 if 0 <= label < outputs else 0.0
+        total, score = 0.0, wrong[label if classified else 0]
         for c in range(outputs):
             wrong[c] = exp(wrong[c] - top)
             total += wrong[c]
-        loss = min(max(known * (log(total) + top - score), 0.0), greatest)
+        loss = min(max(classified * (log(total) + top - score), 0.0), greatest)
         error = 0.0  # squared norm of the gradient in the scores
         for c in range(outputs):
-            wrong[c] = known * (wrong[c] / total - (1.0 if c == own else 0.0))
+            wrong[c] = classified * (wrong[c] / total - (1.0 if c == label else 0.0))
             error += wrong[c] * wrong[c]
         size, inner = 0.0, 0.0
         for j in range(width):
-            size += before[j] * before[j]
+            size += inputs[j] * inputs[j]
         for j in range(k):
-            behind[j] = 0.0
+            backward[j] = 0.0
             for c in range(outputs):
-                behind[j] += slopes[j] * weights[k * d + c * width + j] * wrong[c]
-            inner += behind[j] * behind[j]
-        whole = math.sqrt(error * size + inner * length)
+                backward[j] += slopes[j] * weights[k * d + c * width + j] * wrong[c]
+            inner += backward[j] * backward[j]
+        norm = math.sqrt(error * size + inner * length)
         weight = forces.share / scales[i]
-        coefficient = weight * forces.units * (clip / whole if whole > clip else 1.0)
+        coefficient = weight * forces.units * (clip / norm if norm > clip else 1.0)
         for j in range(k):
             for m in range(d):
-                sums[j * d + m] += int(np.rint(coefficient * behind[j] * features[i, m]))
+                sums[j * d + m] += int(np.rint(coefficient * backward[j] * features[i, m]))
         for c in range(outputs):
             for j in range(width):
-                sums[k * d + c * width + j] += int(np.rint(coefficient * wrong[c] * before[j]))
+                sums[k * d + c * width + j] += int(np.rint(coefficient * wrong[c] * inputs[j]))
         scales[i] = moved_scale(scales[i], weight, loss, noise[i], forces)
 
 
@@ -294,7 +294,7 @@ class NetworkAdap(NetworkAdapSettings, AdaptationLearner):
     )
 
     @property
-    def wanted(self) -> int:
+    def used_features(self) -> int:
         return self.features if self.classes is None else self.classes.first + self.classes.count
 
     def parameters(self) -> int:
@@ -316,20 +316,20 @@ class NetworkAdap(NetworkAdapSettings, AdaptationLearner):
         return column_classes(records.features, self.classes.first, self.classes.count) / _CODES
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        (found, _), scaling = self.released(access, public, NetworkSettings, outputs=self.outputs)
+        (weights, _), scaling = self.released(access, public, NetworkSettings, outputs=self.outputs)
         shape = Shape(self.features + self.intercept, self.hidden, self.outputs)
-        hidden, output = shape.layers(found)
+        hidden, output = shape.layers(weights)
         if self.classes is None:
-            return self._scored(hidden, output[1] - output[0], scaling)
-        scored = tuple(self._scored(hidden, row, scaling) for row in output)
-        return Argmax(first=self.classes.first, hypotheses=scored)
+            return self._score_hypothesis(hidden, output[1] - output[0], scaling)
+        hypotheses = tuple(self._score_hypothesis(hidden, row, scaling) for row in output)
+        return Argmax(first=self.classes.first, hypotheses=hypotheses)
 
-    def _scored(self, hidden: Floats, output: Floats, scaling: Whitening | None) -> Hypothesis:
+    def _score_hypothesis(self, hidden: Floats, output: Floats, scaling: Whitening | None) -> Hypothesis:
         if not self.hidden:
             return self.half_space(self.unscaled(output, scaling))
         units = [self.affine(self.unscaled(row, scaling)) for row in hidden]
         return Network(
-            hidden=tuple(tuple(own.tolist()) for own, _ in units),
+            hidden=tuple(tuple(slopes.tolist()) for slopes, _ in units),
             thresholds=tuple(-constant for _, constant in units),
             output=tuple(output[:-1].tolist()),
             threshold=-float(output[-1]),

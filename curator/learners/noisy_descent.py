@@ -97,7 +97,7 @@ class Steps(NamedTuple):
     target: float
 
 
-class Beginning(NamedTuple):
+class StartingPoint(NamedTuple):
     """Where w starts (None: at 0), how far noise may move it in total, and the smoothness of the loss there."""
 
     start: Floats | None
@@ -114,7 +114,7 @@ class Prepared(NamedTuple):
     domains: Domains
     discrepancy: float
     noise: tuple[float, float]
-    opening: Beginning
+    opening: StartingPoint
 
 
 class Rows(NamedTuple):
@@ -142,7 +142,7 @@ class DescentSettings(AlgorithmFields):
         """Return the settings with numbers that depend on the public side filled in; no private record is used."""
         return self
 
-    def discrepancy(self, domains: Domains, opening: Beginning, mu: float | None, source: RandomSource) -> float:
+    def discrepancy(self, domains: Domains, opening: StartingPoint, mu: float | None, source: RandomSource) -> float:
         """Return the estimate of the discrepancy, an addend of the source's losses: mu-GDP for the private side."""
         radius, around = self.ball(domains)
         side = self.one_sided
@@ -180,12 +180,12 @@ class DescentSettings(AlgorithmFields):
             low, high = (alpha, high) if falls else (low, alpha)
         return self.model_copy(update={"alpha": high})
 
-    def opening(self, domains: Domains, source: RandomSource) -> Beginning:
+    def opening(self, domains: Domains, source: RandomSource) -> StartingPoint:
         """Return where w starts, a function of the public side alone."""
         if self.start == "zero":
-            return Beginning(None, self.radius, self.bounds.smoothness)
-        known = self.public_fit(domains)
-        return Beginning(known.weights, known.reach, self.bounds.smoothness)
+            return StartingPoint(None, self.radius, self.bounds.smoothness)
+        fit = self.public_fit(domains)
+        return StartingPoint(fit.weights, fit.reach, self.bounds.smoothness)
 
     def pass_over(self, rows: list[Rows], weights: Floats, forces: list[Forces]) -> Floats:
         """Move the scales of both sides by one step; return the gradient in w, in whole multiples of its unit."""
@@ -215,8 +215,8 @@ class DescentSettings(AlgorithmFields):
             weights = self.radius * math.sqrt(self.bounds.parameters(domains.dimension)) * first
             scales = math.sqrt(domains.people) * domains.private_share(self.alpha) ** 2 * second
             share = scales_share(weights, scales)
-        found = step_noise(mu, self.iterations, min(max(share, MIN_SHARE), MAX_SHARE), joint=joint)
-        return first * found.gradient, second * found.scales
+        sigmas = step_noise(mu, self.iterations, min(max(share, MIN_SHARE), MAX_SHARE), joint=joint)
+        return first * sigmas.gradient, second * sigmas.scales
 
     @property
     def tested(self) -> tuple[Literal["squared", "zero-one"], float]:
@@ -233,7 +233,7 @@ class DescentSettings(AlgorithmFields):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Found:
+class DescentResult:
     """Averages over the iterates after the burn-in: ``weights``, shape (d,), and ``scales``, shape (m + n,).
 
     ``weights`` may be released, and so may ``bound``, if one was requested.
@@ -269,7 +269,7 @@ def sensitivities(bounds: Bounds, domains: Domains, alpha: float) -> tuple[float
 
 def descend(
     settings: DescentSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int, source: RandomSource
-) -> Found:
+) -> DescentResult:
     """Run the loop from w = 0, or a public start, and v = 1 (that is, u at its lower bound).
 
     The last ``iterations - burn`` iterates are averaged. Both gradients of an iteration are taken at the same point.
@@ -301,7 +301,7 @@ def descend(
             average += weights
             average_scales += scales
     count = max(1, iterations - burn)
-    return Found(average / count, average_scales / count)
+    return DescentResult(average / count, average_scales / count)
 
 
 def public_forces(settings: DescentSettings, prepared: Prepared, steps: Steps, scales: Floats) -> list[Forces]:
@@ -416,13 +416,13 @@ def moved_scale(scale: Any, weight: Any, loss: Any, noise: Any, forces: Forces) 
 
 @njit_inlined
 def _product(features: Singles, row: int, weights: Singles) -> Any:
-    first, whole = row * features.shape[1], len(weights) // WIDTH * WIDTH
+    first, even = row * features.shape[1], len(weights) // WIDTH * WIDTH
     sums = singles(0.0)
-    for j in range(0, whole, WIDTH):
+    for j in range(0, even, WIDTH):
         sums = fma(load(features, first + j), load(weights, j), sums)
-    if whole < len(weights):
-        left = len(weights) - whole
-        sums = fma(load_some(features, first + whole, left), load_some(weights, whole, left), sums)
+    if even < len(weights):
+        left = len(weights) - even
+        sums = fma(load_some(features, first + even, left), load_some(weights, even, left), sums)
     return total(sums)
 
 

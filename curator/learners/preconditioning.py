@@ -16,7 +16,7 @@ from common.local.records import Records
 from common.numerics.elementary import ordered_sum
 from common.numerics.kernels import njit
 from curator.learners.base import CallSizes
-from curator.mechanisms.access import Access, as_it_is
+from curator.mechanisms.access import Access, unchanged
 from curator.mechanisms.sums import CoordinateMoments
 from curator.sample.shard import BLOCK
 
@@ -44,33 +44,33 @@ class Preconditioner:
     shrink: float
     variances: Floats | None = None
 
-    def of(self, records: Records) -> Records:
+    def transform(self, records: Records) -> Records:
         """Return the records with x replaced by z, not clipped."""
-        found = np.empty(records.features.shape, dtype=np.float32)
-        _move(records.features, self.mean, self.scale, found)
-        return Records(found, records.labels)
+        rows = np.empty(records.features.shape, dtype=np.float32)
+        _move(records.features, self.mean, self.scale, rows)
+        return Records(rows, records.labels)
 
-    def shortened(self, records: Records) -> Records:
+    def clip(self, records: Records) -> Records:
         """Return the records with x replaced by z/R, cut to length 1; rows that are not finite become 0."""
-        found = self.of(records).features
+        rows = self.transform(records).features
         with np.errstate(over="ignore", invalid="ignore"):
-            lengths = np.sqrt(np.einsum("ij,ij->i", found, found))[:, None]
-            found *= np.float32(1.0) / np.maximum(lengths, np.float32(self.radius))
-        found[~np.isfinite(found).all(axis=1)] = 0.0
-        return Records(found, records.labels)
+            lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+            rows *= np.float32(1.0) / np.maximum(lengths, np.float32(self.radius))
+        rows[~np.isfinite(rows).all(axis=1)] = 0.0
+        return Records(rows, records.labels)
 
-    def about(self, weights: Floats, threshold: float) -> Linear:
+    def half_space(self, weights: Floats, threshold: float) -> Linear:
         """Return the half-space of x for the half-space ``<w, z> > b`` of clipped z; weights have shape (d,)."""
-        found = np.clip(self.shrink * weights * self.scale, -GREATEST, GREATEST)
-        border = float(np.clip(threshold + ordered_sum(found * self.mean), -GREATEST, GREATEST))
-        return Linear(weights=tuple(found.tolist()), threshold=border)
+        scaled = np.clip(self.shrink * weights * self.scale, -GREATEST, GREATEST)
+        border = float(np.clip(threshold + ordered_sum(scaled * self.mean), -GREATEST, GREATEST))
+        return Linear(weights=tuple(scaled.tolist()), threshold=border)
 
 
 @njit
-def _move(features: AnyArray, mean: Floats, scale: Floats, found: Singles) -> None:
+def _move(features: AnyArray, mean: Floats, scale: Floats, rows: Singles) -> None:
     for i in range(len(features)):
         for j in range(features.shape[1]):
-            found[i, j] = (features[i, j] - mean[j]) * scale[j]
+            rows[i, j] = (features[i, j] - mean[j]) * scale[j]
 
 
 def room(sizes: CallSizes) -> int:
@@ -82,15 +82,15 @@ def precondition(
     access: Access,
     mu: float,
     bound: float | None,
-    of: Callable[[Records], Records] = as_it_is,
+    convert: Callable[[Records], Records] = unchanged,
     width: int | None = None,
     *,
     response: bool = False,
 ) -> Preconditioner:
     """Return the preconditioner from one mu-GDP release; if mu is 0, one that leaves x unchanged.
 
-    Features are within the norm ``bound``, or in [0, 1] if that is None. ``of`` maps records beforehand, one by one.
-    They then have ``width`` features, the last of which may be a ``response``.
+    Features are within the norm ``bound``, or in [0, 1] if that is None. ``convert`` maps records
+    beforehand, one by one. They then have ``width`` features, the last of which may be a ``response``.
 
     m is the mean of the records, within the public norm or box. v are the variances, whose noise has standard deviation
     e, shrunk to their average by avg^2/(avg^2 + e^2). The scale is s = sqrt(v)/(v + .1 avg + e): about 1/sqrt(v), but
@@ -107,31 +107,31 @@ def precondition(
         norm = math.sqrt(size) if bound is None else bound
         return Preconditioner(np.zeros(size), np.ones(size), norm, 1.0)
     mechanism = CoordinateMoments(bound, size, mu)
-    sums, squares, ends = access.release(mechanism, of)
+    sums, squares, ends = access.release(mechanism, convert)
     middle, unit = (0.5, 1.0) if bound is None else (0.0, bound)
     off, noise, uncertain = (deviation / access.people for deviation in mechanism.deviations)
     mean = np.clip(sums / access.people, -1.0, 1.0)
-    found = squares / access.people - np.square(mean)
-    average = max(float(np.maximum(found, 0.0).mean()), noise / math.sqrt(size))
-    known = average * average / (average * average + noise * noise)
-    variances = known * np.maximum(found, 0.0) + (1.0 - known) * average
+    raw = squares / access.people - np.square(mean)
+    average = max(float(np.maximum(raw, 0.0).mean()), noise / math.sqrt(size))
+    shrinkage = average * average / (average * average + noise * noise)
+    variances = shrinkage * np.maximum(raw, 0.0) + (1.0 - shrinkage) * average
     scale = np.sqrt(variances) / (variances + _STILL * average + noise)
     if ends is not None:
         inside = 1.0 - ends / access.people
         varying = _varying(inside / uncertain, (0.5 - np.abs(mean)) / off)
         scale[: size - response] *= varying[: size - response]
-    apart = np.stack([found + off * off, _LEAST * variances]) + off * off
-    lengths = ordered_sum(np.square(scale) * apart)
+    squared = np.stack([raw + off * off, _LEAST * variances]) + off * off
+    lengths = ordered_sum(np.square(scale) * squared)
     radius = _SHORT * math.sqrt(float(lengths.max()))
     return Preconditioner(middle + unit * mean, scale / unit, radius, _SHORT, unit * unit * variances)
 
 
-def _varying(inside: Floats, away: Floats) -> Floats:
+def _varying(inside: Floats, distance: Floats) -> Floats:
     """Return the factor of each feature's scale, in (0, 1): near 0 if it may be a constant at an end of the box.
 
-    For such a constant, no record is ``inside`` the box and the mean is not ``away`` from the end; both are in standard
-    deviations of their noise. With c the sum of the squares of those that are positive, the factor is c/(c +
+    For such a constant, no record is ``inside`` the box and the mean is at no ``distance`` from the end; both are in
+    standard deviations of their noise. With c the sum of the squares of those that are positive, the factor is c/(c +
     ``_DOUBT``). The learned weight of a constant is noise, and all scores of T would move if T has another value of it.
     """
-    apart = np.square(np.maximum(inside, 0.0)) + np.square(np.maximum(away, 0.0))
-    return np.maximum(apart / (apart + _DOUBT), _TINY)
+    score = np.square(np.maximum(inside, 0.0)) + np.square(np.maximum(distance, 0.0))
+    return np.maximum(score / (score + _DOUBT), _TINY)

@@ -47,12 +47,12 @@ class Trainable(settings.Classifier):
     def missing(self) -> str:
         """What this process lacks to train it as a curator, with the remedy; empty if nothing is missing."""
         if self.own and not foreign.is_named(self.own):
-            return foreign.unnamed(self.own)
+            return foreign.missing_class(self.own)
         if self.network is not None and not foreign.has_torch():
             return f"{self.classifier} needs PyTorch: pip install 'tandem-hybrid[torch]'"
         return ""
 
-    def written(self, records: Records, source: RandomSource) -> Hypothesis:
+    def train(self, records: Records, source: RandomSource) -> Hypothesis:
         """Fit it to records and export its model as data; if all records have one label, return a constant hypothesis.
 
         Raises:
@@ -61,25 +61,25 @@ class Trainable(settings.Classifier):
         if records.labels.min() == records.labels.max():
             return Constant(label=1 if records.labels[0] > 0 else -1)
         model = build(self, int(source.derive("model").integers(1 << 32, 1)[0]))
-        hypothesis = self._fitted(model, records)
+        hypothesis = self._fit_and_export(model, records)
         agreement = _agreement(hypothesis, model, records.features)
         if MIN_BESIDE_TIES <= agreement < MIN_AGREEMENT:
             # Among equally near neighbours scikit-learn takes the first that it finds. So compare with a twin that
             # learns from slightly perturbed draws, no two of which are equally near.
             spread = (records.features.max(axis=0) - records.features.min(axis=0)) * 1e-3
             noise = source.derive("ties").uniforms(records.features.size).reshape(records.features.shape)
-            moved = Records((records.features + noise * spread).astype(np.float32), records.labels)
+            perturbed = Records((records.features + noise * spread).astype(np.float32), records.labels)
             from sklearn.base import clone
 
             twin = clone(model)
-            agreement = _agreement(self._fitted(twin, moved), twin, moved.features)
+            agreement = _agreement(self._fit_and_export(twin, perturbed), twin, perturbed.features)
         if agreement < MIN_AGREEMENT:
             raise BadScenario(
                 f"{self.classifier}: as data its model agrees with itself on {agreement:.1%} of the draws only"
             )
         return hypothesis
 
-    def tried(self, features: AnyArray, classes: Indices) -> None:
+    def check_trainable(self, features: AnyArray, classes: Indices) -> None:
         """Fit it to points of several classes and predict, as a trial; BadScenario if it refuses something."""
         if self.missing:
             return
@@ -95,10 +95,10 @@ class Trainable(settings.Classifier):
                 warnings.simplefilter("ignore")
                 model.fit(features, classes)
         except (ValueError, TypeError) as error:
-            reason, given = str(error).partition("\n")[0], self.wire()["parameters"]
-            raise BadScenario(f"{self.classifier} cannot learn with {given}: {reason}") from None
+            reason, parameters = str(error).partition("\n")[0], self.wire()["parameters"]
+            raise BadScenario(f"{self.classifier} cannot learn with {parameters}: {reason}") from None
 
-    def _fitted(self, model: Any, records: Records) -> Hypothesis:
+    def _fit_and_export(self, model: Any, records: Records) -> Hypothesis:
         # As 0 and 1: semi-supervised classifiers take -1 for "unknown".
         self._fit(model, records.features, (records.labels > 0).astype(np.int64))
         try:
@@ -157,7 +157,7 @@ class Scikit(settings.ScikitSettings, Trainable, Learner):
         return self.draws * (2 * sizes.width + 8 * sizes.dimension + 64)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        return self.written(access.records(self.draws), access.source)
+        return self.train(access.records(self.draws), access.source)
 
 
 def _agreement(hypothesis: Hypothesis, model: Any, features: Singles) -> float:

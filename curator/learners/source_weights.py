@@ -36,7 +36,7 @@ _CLOSE = 5e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Matched:
+class SourceWeights:
     """Weights of source rows, with the value that they reach and a lower bound.
 
     Attributes:
@@ -50,7 +50,7 @@ class Matched:
     least: float
 
 
-def match(source: Floats, target: Floats, iterations: int = 60) -> Matched:
+def match(source: Floats, target: Floats, iterations: int = 60) -> SourceWeights:
     """Match second moments of features, shapes (m, d) and (n, d).
 
     Args:
@@ -59,50 +59,50 @@ def match(source: Floats, target: Floats, iterations: int = 60) -> Matched:
     return match_moment(source, target.T @ target / len(target), iterations)
 
 
-def match_moment(source: Floats, wanted: Floats, iterations: int = 60) -> Matched:
+def match_moment(source: Floats, moment: Floats, iterations: int = 60) -> SourceWeights:
     """Match the source's second moment to a given one, shape (d, d), symmetric."""
-    return _Problem(source, wanted).solve(iterations)
+    return _Problem(source, moment).solve(iterations)
 
 
 class _Problem:
-    def __init__(self, rows: Floats, wanted: Floats) -> None:
-        self._rows, self._wanted = rows, wanted
+    def __init__(self, rows: Floats, moment: Floats) -> None:
+        self._rows, self._moment = rows, moment
         self.best = np.full(len(rows), 1.0 / len(rows))
         self.start = self.norm = self._norm(self.best)
         self.least = 0.0
 
-    def solve(self, iterations: int) -> Matched:
+    def solve(self, iterations: int) -> SourceWeights:
         for share in _SMOOTHINGS:
             self._descend(share * self.start, iterations)
             if self._close():
                 break
-        return Matched(self.best, self.norm, self.least)
+        return SourceWeights(self.best, self.norm, self.least)
 
     def _close(self) -> bool:
         return self.norm - self.least <= _CLOSE * self.start
 
     def _descend(self, smoothing: float, iterations: int) -> None:
         """Run Tseng's accelerated mirror descent (2008, Algorithm 1) from the best point, with backtracking steps."""
-        here, log_mirror = self.best, np.log(np.maximum(self.best, 1e-30))
-        mirror, pace, steepness = here, 1.0, 0.05 / smoothing
+        iterate, log_mirror = self.best, np.log(np.maximum(self.best, 1e-30))
+        mirror, pace, steepness = iterate, 1.0, 0.05 / smoothing
         for _ in range(iterations):
-            ahead = (1.0 - pace) * here + pace * mirror
+            ahead = (1.0 - pace) * iterate + pace * mirror
             value, gradient = self._linear(ahead, smoothing)
             while True:
-                moved = log_mirror - gradient / (pace * steepness)
-                moved -= logsumexp(moved)
-                new = (1.0 - pace) * here + pace * softmax(moved)
+                log_shares = log_mirror - gradient / (pace * steepness)
+                log_shares -= logsumexp(log_shares)
+                new = (1.0 - pace) * iterate + pace * softmax(log_shares)
                 step = new - ahead
                 allowed = value + gradient @ step + 0.5 * steepness * float(np.abs(step).sum()) ** 2
                 if smooth_norm(self._difference(new), smoothing)[0] <= allowed + 1e-12:
                     break
                 steepness *= 2.0
-            here, log_mirror, mirror = new, moved, softmax(moved)
+            iterate, log_mirror, mirror = new, log_shares, softmax(log_shares)
             pace = 2.0 / (1.0 + np.sqrt(1.0 + 4.0 / pace**2))
             steepness *= 0.9
-            norm = self._norm(here)
+            norm = self._norm(iterate)
             if norm < self.norm:
-                self.norm, self.best = norm, here
+                self.norm, self.best = norm, iterate
             if self._close():
                 return
 
@@ -110,22 +110,22 @@ class _Problem:
         """Return the smoothed norm and its gradient in q; update the lower bound with the dual point."""
         value, dual = smooth_norm(self._difference(shares), smoothing)
         gradient = -np.einsum("ij,ij->i", self._rows @ dual, self._rows)
-        self.least = max(self.least, float(np.sum(dual * self._wanted) + gradient.min()))
+        self.least = max(self.least, float(np.sum(dual * self._moment) + gradient.min()))
         return value, gradient
 
     def _norm(self, shares: Floats) -> float:
         return float(np.abs(np.linalg.eigvalsh(self._difference(shares))).max())
 
     def _difference(self, shares: Floats) -> Floats:
-        return np.asarray(self._wanted - (self._rows * shares[:, None]).T @ self._rows)
+        return np.asarray(self._moment - (self._rows * shares[:, None]).T @ self._rows)
 
 
 def smooth_norm(difference: Floats, scale: float) -> tuple[float, Floats]:
     """Return the smoothed norm and its gradient, a symmetric matrix of nuclear norm at most 1."""
     values, vectors = np.linalg.eigh(difference)
-    both = np.concatenate([values, -values]) / scale
-    total = float(logsumexp(both))
-    powers, count = np.exp(both - total), len(values)
+    exponents = np.concatenate([values, -values]) / scale
+    total = float(logsumexp(exponents))
+    powers, count = np.exp(exponents - total), len(values)
     return scale * total, np.asarray((vectors * (powers[:count] - powers[count:])) @ vectors.T)
 
 
@@ -157,36 +157,36 @@ class KernelMeanMatching:
         self._source = source
         sample = source[:: max(1, len(source) // 1000)]
         self.width = float(np.median(pdist(sample))) or 1.0
-        self._kernel = self._against(source)
+        self._kernel = self._kernels(source)
         self._steepest = self._largest_eigenvalue()
 
     def weights(self, target: Floats) -> Floats:
         """Return beta, shape (m,) with mean about 1, for target features of shape (n, d)."""
         count = len(self._source)
         rows = max(1, _PAIRS // len(target))
-        means = [self._against(target, slice(first, first + rows)).mean(axis=1) for first in range(0, count, rows)]
+        means = [self._kernels(target, slice(first, first + rows)).mean(axis=1) for first in range(0, count, rows)]
         slope = (count * np.concatenate(means)).astype(np.float32)
-        here = ahead = np.ones(count, dtype=np.float32)
+        iterate = ahead = np.ones(count, dtype=np.float32)
         momentum, value = 1.0, np.inf
         for _ in range(_ITERATIONS):
             gradient = self._kernel @ ahead - slope
             new = self._project(ahead - gradient / np.float32(self._steepest))
-            found = float(0.5 * new @ (self._kernel @ new) - slope @ new)
-            if found > value:
-                ahead, momentum, value = here, 1.0, np.inf
+            loss = float(0.5 * new @ (self._kernel @ new) - slope @ new)
+            if loss > value:
+                ahead, momentum, value = iterate, 1.0, np.inf
                 continue
-            done = value - found <= _TOLERANCE * abs(found)
-            following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-            ahead = new + np.float32((momentum - 1.0) / following) * (new - here)
-            here, momentum, value = new, following, found
-            if done:
+            converged = value - loss <= _TOLERANCE * abs(loss)
+            next_momentum = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+            ahead = new + np.float32((momentum - 1.0) / next_momentum) * (new - iterate)
+            iterate, momentum, value = new, next_momentum, loss
+            if converged:
                 break
-        return here.astype(np.float64)
+        return iterate.astype(np.float64)
 
-    def _against(self, others: Floats, rows: slice = slice(None)) -> Singles:
+    def _kernels(self, points: Floats, rows: slice = slice(None)) -> Singles:
         from scipy.spatial.distance import cdist
 
-        squares = cdist(self._source[rows], others, "sqeuclidean")
+        squares = cdist(self._source[rows], points, "sqeuclidean")
         np.exp(squares / (-2.0 * self.width**2), out=squares)
         return np.asarray(squares, dtype=np.float32)
 
@@ -205,11 +205,11 @@ class KernelMeanMatching:
         mean = float(inside.mean())
         if abs(mean - 1.0) <= slack:
             return inside
-        wanted = 1.0 + slack if mean > 1.0 else 1.0 - slack
+        target = 1.0 + slack if mean > 1.0 else 1.0 - slack
         low, high = float(-point.max()), float(MAX_WEIGHT - point.min())
         for _ in range(60):
             shift = 0.5 * (low + high)
-            if float(np.clip(point + np.float32(shift), 0.0, MAX_WEIGHT).mean()) < wanted:
+            if float(np.clip(point + np.float32(shift), 0.0, MAX_WEIGHT).mean()) < target:
                 low = shift
             else:
                 high = shift
@@ -229,7 +229,7 @@ class Penalties:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class AlternationResult:
     """The result of the alternation: weights w, shares q, and the objective after each turn."""
 
     weights: Floats
@@ -243,7 +243,7 @@ def alternate(
     extra: Floats,
     caps: Floats,
     penalties: Penalties,
-) -> Fitted:
+) -> AlternationResult:
     """Minimize alternately in w and q until the objective falls by less than one part in 10^6, in at most 20 turns.
 
     Args:
@@ -260,7 +260,7 @@ def alternate(
         objectives.append(objective(costs, shares, penalties))
         settled = len(objectives) > 1 and objectives[-2] - objectives[-1] <= 1e-6 * abs(objectives[-2])
         if settled or len(objectives) == _TURNS:
-            return Fitted(weights, shares, tuple(objectives))
+            return AlternationResult(weights, shares, tuple(objectives))
         weights = fit(shares, weights)
 
 
@@ -276,20 +276,20 @@ def best_shares(costs: Floats, caps: Floats, penalties: Penalties) -> Floats:
     For a fixed largest share t it is a problem in the box min(p, t); the minimum is convex in t.
     """
     if penalties.most == 0.0:
-        return _within(costs, caps, penalties.two)
+        return _box_shares(costs, caps, penalties.two)
 
     def value(top: float) -> float:
-        return objective(costs, _within(costs, np.minimum(caps, top), penalties.two), penalties)
+        return objective(costs, _box_shares(costs, np.minimum(caps, top), penalties.two), penalties)
 
     from scipy.optimize import minimize_scalar  # imported here: it takes a fifth of a second
 
     highest = float(caps.max())
-    found = minimize_scalar(value, bounds=(0.0, highest), method="bounded", options={"xatol": 1e-6 * highest})
-    tops = (0.0, float(found.x), highest)
-    return _within(costs, np.minimum(caps, min(tops, key=value)), penalties.two)
+    optimum = minimize_scalar(value, bounds=(0.0, highest), method="bounded", options={"xatol": 1e-6 * highest})
+    tops = (0.0, float(optimum.x), highest)
+    return _box_shares(costs, np.minimum(caps, min(tops, key=value)), penalties.two)
 
 
-def _within(costs: Floats, caps: Floats, two: float) -> Floats:
+def _box_shares(costs: Floats, caps: Floats, two: float) -> Floats:
     """Return the q in the box that minimizes c'q + two ||q||_2: q_i = clip(-c_i s, 0, p_i) with two s = ||q||, or 0.
 
     The ratio ||q(s)|| / s decreases in s, so the root is found by bisection.
@@ -300,8 +300,8 @@ def _within(costs: Floats, caps: Floats, two: float) -> Floats:
     if float(np.linalg.norm(gains[caps > 0.0])) <= two:
         return np.zeros_like(caps)
 
-    def beyond(scale: float) -> bool:
+    def is_root_below(scale: float) -> bool:
         return float(np.linalg.norm(np.minimum(gains * scale, caps))) <= two * scale
 
     highest = float(np.linalg.norm(caps)) / two * (1.0 + 1e-9) + 1e-300
-    return np.minimum(gains * between(highest, 0.0, beyond, 2.0**-50), caps)
+    return np.minimum(gains * between(highest, 0.0, is_root_below, 2.0**-50), caps)

@@ -19,7 +19,7 @@ from common.numerics.kernels import WIDTH, dot, doubles, fma, load, load_some, n
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.access import Access
 from curator.sample.reweighing import Distinct
-from curator.sample.rows import GatheredRows, ask_ahead, feature, how_many, label, line_of, row_of
+from curator.sample.rows import GatheredRows, draw_total, feature, label, line_of, prefetch_draw, row_of
 
 _TALL = 4  # rows of a tile; it is two vectors wide, so that eight independent sums fill the pipeline
 _WIDE = 2 * WIDTH
@@ -111,20 +111,20 @@ def solve(factored: Floats, values: Floats) -> None:
     width = len(factored)
     for i in range(width):
         begin = i // WIDTH * WIDTH
-        found = values[i] / factored[i, i]
+        value = values[i] / factored[i, i]
         # Entries of the diagonal's vector that are left of the diagonal are 0.
-        step = doubles(-found)
+        step = doubles(-value)
         for b in range(begin, width, WIDTH):
             store(values, b, fma(step, load(factored, i * width + b), load(values, b)))
-        values[i] = found
+        values[i] = value
     for i in range(width - 1, -1, -1):
         begin = i // WIDTH * WIDTH
-        mine = values[i]
+        right = values[i]
         values[i] = 0.0
         sums = doubles(0.0)
         for b in range(begin, width, WIDTH):
             sums = fma(load(factored, i * width + b), load(values, b), sums)
-        values[i] = (mine - total(sums)) / factored[i, i]
+        values[i] = (right - total(sums)) / factored[i, i]
 
 
 _NEAR = 8  # rows to start with, in multiples of the number of weights; with fewer, rows must be added more often
@@ -147,18 +147,18 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
         separate: Stop as soon as every margin is positive, if that happens before the minimum.
     """
     costs = 2.0 * penalty * rows.times.astype(np.float64)
-    known = np.zeros(len(rows), dtype=np.bool_)
+    included = np.zeros(len(rows), dtype=np.bool_)
     weights = start
-    more = _least(_margins(rows, weights, intercept), np.inf, _NEAR * len(start), known)
-    enough = 0.0 if separate else 1.0
-    while len(more):
-        known[more] = True
-        near = np.flatnonzero(known)
-        held = ActiveSet(rows.located(near), costs[near], intercept)
-        weights, least = _newton(held, weights, enough)
+    added = _least(_margins(rows, weights, intercept), np.inf, _NEAR * len(start), included)
+    target = 0.0 if separate else 1.0
+    while len(added):
+        included[added] = True
+        near = np.flatnonzero(included)
+        active = ActiveSet(rows.gathered(near), costs[near], intercept)
+        weights, least = _newton(active, weights, target)
         if least <= 0.0:
-            enough = 1.0
-        more = _least(_margins(rows, weights, intercept), enough, len(near), known)
+            target = 1.0
+        added = _least(_margins(rows, weights, intercept), target, len(near), included)
     return weights
 
 
@@ -172,17 +172,17 @@ def _margins(rows: Distinct, weights: Floats, intercept: float) -> Singles:
     return rows.signed_margins(half_space(weights, rows.dimension, intercept))
 
 
-def _least(margins: Singles, cut: float, most: int, known: AnyArray) -> Indices:
+def _least(margins: Singles, cut: float, most: int, included: AnyArray) -> Indices:
     """Return the indices of the at most ``most`` rows with the least margins, in no particular order.
 
-    Only rows that are not ``known``, shape (m,), with a margin below the cut (or at most 0, if the cut is 0) count.
+    Only rows that are not ``included``, shape (m,), with a margin below the cut (or at most 0, if the cut is 0) count.
     """
-    places = np.flatnonzero((margins < cut if cut > 0.0 else margins <= 0.0) & ~known)
-    if len(places) <= most:
-        return places
+    rows = np.flatnonzero((margins < cut if cut > 0.0 else margins <= 0.0) & ~included)
+    if len(rows) <= most:
+        return rows
     # Of equal margins take the first: which of them a library's partition puts in front depends on the processor.
-    greatest = np.partition(margins[places], most - 1)[most - 1]
-    below, even = places[margins[places] < greatest], places[margins[places] == greatest]
+    greatest = np.partition(margins[rows], most - 1)[most - 1]
+    below, even = rows[margins[rows] < greatest], rows[margins[rows] == greatest]
     return np.concatenate([below, even[: most - len(below)]])
 
 
@@ -219,19 +219,19 @@ def _line_search(slope: float, bend: float, margins: Floats, change: Floats, cos
         for i in range(len(margins)):
             short = 1.0 - margins[i] - length * change[i]
             if short > 0.0:
-                weighed = costs[i] * change[i]
-                derivative -= short * weighed
-                curvature += change[i] * weighed
+                weighted = costs[i] * change[i]
+                derivative -= short * weighted
+                curvature += change[i] * weighted
         if derivative < 0.0:
             low = length
         else:
             high = length
-        moved = length - derivative / curvature
-        if not low < moved < high:
-            moved = 0.5 * (low + high) if np.isfinite(high) else 2.0 * length
-        if abs(moved - length) <= 1e-12 * length:
+        following = length - derivative / curvature
+        if not low < following < high:
+            following = 0.5 * (low + high) if np.isfinite(high) else 2.0 * length
+        if abs(following - length) <= 1e-12 * length:
             break
-        length = moved
+        length = following
     return length
 
 
@@ -265,9 +265,9 @@ class ActiveSet:
         margin m_i < 1.
         """
         near = margins < 1.0
-        places = np.flatnonzero(near)
+        rows = np.flatnonzero(near)
         gradient = weights.copy()
-        _add(self._features, self._last, places, self.costs[places] * (margins[places] - 1.0), gradient)
+        _add(self._features, self._last, rows, self.costs[rows] * (margins[rows] - 1.0), gradient)
         factored = self._factored(near, len(weights))
         step = np.zeros(len(factored))
         step[: len(weights)] = -gradient
@@ -283,20 +283,20 @@ class ActiveSet:
         if self._bend is not None and np.count_nonzero(near != self._near) < np.count_nonzero(near):
             self._include(self._bend, near & ~self._near, 1.0)
             self._include(self._bend, self._near & ~near, -1.0)
-            self._near, found = near, self._bend.copy()
-            if factor(found):
-                return found
+            self._near, upper = near, self._bend.copy()
+            if factor(upper):
+                return upper
         self._near, self._bend = near, np.eye(padded(width))
         self._include(self._bend, near, 1.0)
-        found = self._bend.copy()
-        if not factor(found):
+        upper = self._bend.copy()
+        if not factor(upper):
             raise ArithmeticError("the squared hinge's second derivative is not positive definite: a number overflowed")
-        return found
+        return upper
 
-    def _include(self, bend: Floats, chosen: AnyArray, sign: float) -> None:
-        places = np.flatnonzero(chosen)
-        rows = np.empty((len(places), len(bend)))
-        _scaled(self._features, self._last, places, np.sqrt(self.costs[places]), rows)
+    def _include(self, bend: Floats, mask: AnyArray, sign: float) -> None:
+        indices = np.flatnonzero(mask)
+        rows = np.empty((len(indices), len(bend)))
+        _scaled(self._features, self._last, indices, np.sqrt(self.costs[indices]), rows)
         add_squares(bend, rows, sign)
 
 
@@ -304,9 +304,9 @@ class ActiveSet:
 def _copy(draws: Any, intercept: float, features: Singles, last: Floats) -> None:
     matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
     line = line_of(matrix)
-    for k in range(how_many(matrix, rows)):
+    for k in range(draw_total(matrix, rows)):
         for j in range(0, features.shape[1], line):
-            ask_ahead(matrix, labels, rows, k, j)
+            prefetch_draw(matrix, labels, rows, k, j)
         row = row_of(rows, k)
         sign = label(matrix, labels, row)
         for j in range(features.shape[1]):
@@ -318,14 +318,14 @@ def _copy(draws: Any, intercept: float, features: Singles, last: Floats) -> None
 def _products(features: Singles, last: Floats, vector: Floats, products: Floats) -> None:
     """Fill in <v, l_i y_i>."""
     dimension = features.shape[1]
-    whole = dimension // WIDTH * WIDTH
-    left = dimension - whole
+    even = dimension // WIDTH * WIDTH
+    left = dimension - even
     for i in range(len(products)):
         first, sums = i * dimension, doubles(0.0)
-        for j in range(0, whole, WIDTH):
+        for j in range(0, even, WIDTH):
             sums = fma(doubles(load(features, first + j)), load(vector, j), sums)
         if left > 0:
-            sums = fma(doubles(load_some(features, first + whole, left)), load_some(vector, whole, left), sums)
+            sums = fma(doubles(load_some(features, first + even, left)), load_some(vector, even, left), sums)
         products[i] = fma(last[i], vector[dimension], total(sums)) if len(vector) > dimension else total(sums)
 
 
@@ -371,9 +371,9 @@ class Svm(SvmSettings, Learner):
         return 16 * self.draws + margins + distinct * (sizes.width + 12 * sizes.dimension + 224)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        drawn = access.distinct(self.draws)
+        draws = access.distinct(self.draws)
         start = self._first(access.dimension, previous)
-        weights = minimize(drawn, start, self.penalty, self.intercept, separate=self.until == "separated")
+        weights = minimize(draws, start, self.penalty, self.intercept, separate=self.until == "separated")
         return half_space(weights, access.dimension, self.intercept)
 
     def _first(self, dimension: int, previous: Hypothesis | None) -> Floats:

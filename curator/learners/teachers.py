@@ -54,12 +54,12 @@ def votes(
         aside: Features of people who teach no teacher and are not public, shape (h, d); None for none.
     """
     people = points[:0] if aside is None else aside
-    cast = np.empty((chunks, len(points) + len(people)), dtype=np.uint8)
+    ballots = np.empty((chunks, len(points) + len(people)), dtype=np.uint8)
     with unchecked():
         for number, teacher in enumerate(trained(classifier, features, chunk, chunks, source, classes)):
-            cast[number, : len(points)] = vote(teacher, points)
-            cast[number, len(points) :] = vote_on_each(teacher, people)
-    return cast
+            ballots[number, : len(points)] = vote(teacher, points)
+            ballots[number, len(points) :] = vote_on_each(teacher, people)
+    return ballots
 
 
 Teacher = int | Any
@@ -87,10 +87,10 @@ def trained(
     for teacher in range(chunks):
         rows = order[(ends[teacher - 1] if teacher else 0) : ends[teacher]]
         rows = rows[classes[rows] >= 0]
-        yield _fitted(classifier, features[rows], classes[rows], int(seeds[teacher]))
+        yield _fit_teacher(classifier, features[rows], classes[rows], int(seeds[teacher]))
 
 
-def _fitted(classifier: Trainable, features: AnyArray, classes: Indices, seed: int) -> Teacher:
+def _fit_teacher(classifier: Trainable, features: AnyArray, classes: Indices, seed: int) -> Teacher:
     if len(classes) == 0:
         return 0
     if classes.min() == classes.max():
@@ -107,16 +107,16 @@ def vote(teacher: Teacher, points: AnyArray) -> Bits | int:
     """Return the classes that a teacher votes for, shape (m,), or the one class that it votes for everywhere."""
     if isinstance(teacher, int):
         return teacher
-    found = _predicted(teacher, points)
-    return 0 if found is None else found
+    classes = _predicted(teacher, points)
+    return 0 if classes is None else classes
 
 
 def _predicted(teacher: Any, points: AnyArray) -> Bits | None:
     """Return the classes that a classifier predicts; None if it fails, which would say something about its chunk."""
     try:
         # One of another package may modify the points that others still need.
-        shown = points if _of_scikit(teacher) else points.copy()
-        return np.asarray(teacher.predict(shown)).astype(np.uint8).reshape(len(points))
+        rows = points if _of_scikit(teacher) else points.copy()
+        return np.asarray(teacher.predict(rows)).astype(np.uint8).reshape(len(points))
     except Exception:  # noqa: BLE001 - whatever it is
         return None
 
@@ -128,7 +128,7 @@ def _of_scikit(teacher: Any) -> bool:
 def vote_on_each(teacher: Teacher, people: AnyArray) -> Bits | int:
     """Return the classes that a teacher votes for, shape (h,), each a function of the teacher and that person alone.
 
-    Classifiers of scikit-learn predict row by row, but some fail for all rows if one is odd: for instance if nobody is
+    Classifiers of scikit-learn predict row by row, but some fail for all rows if one is odd: for instance if no teacher is
     near (``RadiusNeighborsClassifier``). The vote on such a person is 0, and another person stands in that place while
     the others are predicted. Other classifiers may compare the rows that they are shown, so they are shown one.
     """
@@ -137,18 +137,18 @@ def vote_on_each(teacher: Teacher, people: AnyArray) -> Bits | int:
     alone = (people[place : place + 1] for place in range(len(people)))
     if not _of_scikit(teacher):
         return np.array([int(np.ravel(vote(teacher, one))[0]) for one in alone], dtype=np.uint8)
-    found = _predicted(teacher, people)
-    if found is not None:
-        return found
-    odd = np.array([_predicted(teacher, one) is None for one in alone])
-    if odd.all():
+    classes = _predicted(teacher, people)
+    if classes is not None:
+        return classes
+    fails = np.array([_predicted(teacher, one) is None for one in alone])
+    if fails.all():
         return 0
-    others = people.copy()
-    others[odd] = people[np.argmin(odd)]
-    return np.where(odd, 0, vote(teacher, others)).astype(np.uint8)
+    substituted = people.copy()
+    substituted[fails] = people[np.argmin(fails)]
+    return np.where(fails, 0, vote(teacher, substituted)).astype(np.uint8)
 
 
-def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
+def chunk_of(records: Records, chunks: int, identity: Identity) -> Indices:
     """Return the chunk of every record, shape (n,), int64 in [0, k).
 
     ``slot``: the record in slot i is in chunk i mod k. Slots are fixed places, so replacing a record changes one chunk.
@@ -158,12 +158,12 @@ def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
     Consecutive pieces, which Algorithm 2 of Bassily, Thakkar and Thakurta allows, are unsound if records may be added
     or removed: a single one shifts all others.
     """
-    if by == "slot":
+    if identity == "slot":
         return np.arange(len(records), dtype=np.int64) % chunks
     people = zip(records.features, records.labels, strict=True)
     digests = (hashlib.sha256(row.tobytes() + label.tobytes()).digest() for row, label in people)
-    found = (int.from_bytes(digest[:8], "little") % chunks for digest in digests)
-    return np.fromiter(found, dtype=np.int64, count=len(records))
+    numbers = (int.from_bytes(digest[:8], "little") % chunks for digest in digests)
+    return np.fromiter(numbers, dtype=np.int64, count=len(records))
 
 
 def count_votes(votes: AnyArray, classes: int) -> Indices:
@@ -199,9 +199,9 @@ class LabelClasses(Value):
         """Return the released form of an answer; None if it is negative, as nothing is released then."""
         return None if answer < 0 else 2 * answer - 1
 
-    def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
-        """Train a student on points with known classes; raises BadScenario as :meth:`Trainable.written` does."""
-        return student.written(Records(points, (2 * classes - 1).astype(np.int8)), source)
+    def train_student(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
+        """Train a student on points with known classes; raises BadScenario as :meth:`Trainable.train` does."""
+        return student.train(Records(points, (2 * classes - 1).astype(np.int8)), source)
 
 
 class ColumnClasses(ClassColumns):
@@ -228,9 +228,9 @@ class ColumnClasses(ClassColumns):
     def released(self, answer: int) -> int | None:
         return None if answer < 0 else answer
 
-    def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
+    def train_student(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
         hypotheses = tuple(
-            student.written(Records(points, np.where(classes == c, 1, -1).astype(np.int8)), source.derive("class", c))
+            student.train(Records(points, np.where(classes == c, 1, -1).astype(np.int8)), source.derive("class", c))
             if np.any(classes == c)
             else _NEVER
             for c in range(self.count)
@@ -297,19 +297,21 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
         return NonPrivate() if guarantee is None else Release(epsilon=guarantee[0], delta=guarantee[1])
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Indices:
-        records, aside = self.taught(Records.joined(list(values)))
+        records, aside = self.split_records(Records.joined(list(values)))
         kinds, points, chunk = self.classes, self.points, chunk_of(records, self.chunks, self.by)
-        others = None if aside is None else kinds.inputs(aside.features)
+        aside_inputs = None if aside is None else kinds.inputs(aside.features)
         words, classes = source.derive("votes"), kinds.of(records)
-        cast = votes(self.teacher, kinds.inputs(records.features), chunk, self.chunks, points, words, classes, others)
+        ballots = votes(
+            self.teacher, kinds.inputs(records.features), chunk, self.chunks, points, words, classes, aside_inputs
+        )
         mistakes = None
         if aside is not None and isinstance(self.aggregation, SparseVector):
-            wrong, epsilon = cast[:, len(points) :], self.aggregation.estimate_epsilon
-            mistakes = estimated_mistakes(wrong, kinds.of(aside), self.touched, epsilon, source.derive("mistakes"))
-        counts = count_votes(cast[:, : len(points)], kinds.number)
+            wrong, epsilon = ballots[:, len(points) :], self.aggregation.estimate_epsilon
+            mistakes = estimate_mistakes(wrong, kinds.of(aside), self.touched, epsilon, source.derive("mistakes"))
+        counts = count_votes(ballots[:, : len(points)], kinds.number)
         return aggregate(self.aggregation, counts, self.queries, self.touched, mistakes, source.derive("said"))
 
-    def taught(self, records: Records) -> tuple[Records, Records | None]:
+    def split_records(self, records: Records) -> tuple[Records, Records | None]:
         """Return the records that teach, and those set aside if the teachers' mistakes are to be estimated."""
         if self.second_half:
             records = Records(records.features[len(records) // 2 :], records.labels[len(records) // 2 :])
@@ -370,18 +372,18 @@ def release_until_cutoff(values: Indices, stable: Indices, law: Thresholds, sour
     exactly, for any number of classes. The threshold is drawn anew after each bottom. For the guarantee, which is for
     one sequence of queries, see :meth:`~common.privacy.theorems.votes.Thresholds.failure`.
     """
-    refreshed = geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
+    thresholds = geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
     noise = geometric_noise(len(values), law.of_query, source.derive("queries"))
     answers, bottoms = np.full(len(values), UNANSWERED, dtype=np.int64), 0
-    for place, (value, distance) in enumerate(zip(values, stable + noise, strict=True)):
+    for index, (value, distance) in enumerate(zip(values, stable + noise, strict=True)):
         if bottoms == law.cutoff:
             break
-        answers[place] = value if distance > law.level + refreshed[bottoms] else BOTTOM
-        bottoms += int(answers[place] == BOTTOM)
+        answers[index] = value if distance > law.level + thresholds[bottoms] else BOTTOM
+        bottoms += int(answers[index] == BOTTOM)
     return answers
 
 
-def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon: float, source: RandomSource) -> float:
+def estimate_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon: float, source: RandomSource) -> float:
     """Return the teachers' share of mistakes on h people that no teacher was trained on, with noise; epsilon-DP.
 
     ::
@@ -423,11 +425,11 @@ class TeacherStream(CentralMechanism[Records, "StreamOfAnswers"]):
         return self.opening.price
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> StreamOfAnswers:
-        opening, records = self.opening, self.opening.taught(Records.joined(list(values)))[0]
+        opening, records = self.opening, self.opening.split_records(Records.joined(list(values)))[0]
         kinds, chunk = opening.classes, chunk_of(records, opening.chunks, opening.by)
-        taught = (kinds.inputs(records.features), chunk, opening.chunks, source.derive("votes"), kinds.of(records))
+        training = (kinds.inputs(records.features), chunk, opening.chunks, source.derive("votes"), kinds.of(records))
         with unchecked():
-            teachers = list(trained(opening.teacher, *taught))
+            teachers = list(trained(opening.teacher, *training))
         return StreamOfAnswers(teachers, kinds, opening.touched, self.law, self.bottoms, source.derive("said"))
 
 
@@ -455,11 +457,11 @@ class StreamOfAnswers:
 
     def answer(self, point: AnyArray, lineage: str) -> int:
         """Return the class of a point, shape (d,), as :meth:`judge` does; does not change the state."""
-        cast = np.empty((len(self._teachers), 1), dtype=np.uint8)
+        ballots = np.empty((len(self._teachers), 1), dtype=np.uint8)
         with unchecked():
             for number, teacher in enumerate(self._teachers):
-                cast[number] = vote(teacher, point[None, :])
-        counts = count_votes(cast, self._kinds.number)
+                ballots[number] = vote(teacher, point[None, :])
+        counts = count_votes(ballots, self._kinds.number)
         return self.judge(int(winners(counts)[0]), int(distances(counts, self._touched)[0]), lineage)
 
     def judge(self, value: int, stable: int, lineage: str) -> int:

@@ -24,7 +24,7 @@ from common.privacy.events import (
     SubsampledSteps,
     parts_of,
 )
-from curator.mechanisms.base import CENTRAL, CentralMechanism, ItemOfPerson, NoValue, own, person_by_person
+from curator.mechanisms.base import CENTRAL, CentralMechanism, ItemOfPerson, NoValue, is_own, person_by_person
 from curator.mechanisms.gradient_steps import ClippedSteps
 from curator.mechanisms.selection import choose
 from curator.mechanisms.sums import NoisyShares
@@ -49,14 +49,14 @@ class Meter:
         self.event = event
         self.spoilt = False
         self._draws = event.draws if isinstance(event, SubsampledRelease) else 0
-        self._stepped = next((part for part in parts_of(event) if isinstance(part, SubsampledSteps)), None)
-        self._steps = 0 if self._stepped is None else self._stepped.count
+        self._step_event = next((part for part in parts_of(event) if isinstance(part, SubsampledSteps)), None)
+        self._steps = 0 if self._step_event is None else self._step_event.count
         self._selections = int(isinstance(event, PrivateSelection))
         self._epsilon = self._delta = self._square = Fraction(0)
         if isinstance(event, Release | SubsampledRelease):
             self._epsilon, self._delta = Fraction(event.epsilon), Fraction(event.delta)
         gaussian = [part for part in parts_of(event) if isinstance(part, Gaussian)]
-        self._squares = bool(gaussian)
+        self._has_gaussian = bool(gaussian)
         self._square = sum((part.count * Fraction(part.mu) ** 2 for part in gaussian), Fraction(0))
 
     @property
@@ -70,7 +70,7 @@ class Meter:
     def everybody(self) -> None:
         """Pay for a mechanism's access to the whole sample."""
         drawn = isinstance(self.event, SubsampledRelease) and self.event.tv_bound == 1.0
-        if not (self.free or drawn or self._squares or isinstance(self.event, Release | PrivateSelection)):
+        if not (self.free or drawn or self._has_gaussian or isinstance(self.event, Release | PrivateSelection)):
             raise self.refuse("a mechanism on the sample itself")
 
     def draws(self, count: int) -> None:
@@ -83,11 +83,11 @@ class Meter:
         """Pay for ``count`` noisy steps, whose clipped gradients lie in a ball of diameter ``ratio`` times sigma."""
         if self.free:
             return
-        if self._stepped is None:
+        if self._step_event is None:
             raise self.refuse("noisy steps")
         if not 1 <= count <= self._steps:
             raise self.refuse(f"{count} steps: {self._steps} are left")
-        if ratio > Fraction(self._stepped.ratio):
+        if ratio > Fraction(self._step_event.ratio):
             raise self.refuse(f"a clip of {float(ratio / 2):.6g} standard deviations of the noise")
         self._steps -= count
 
@@ -108,7 +108,7 @@ class Meter:
                     f"{float(self._epsilon):g} and {float(self._delta):g} are left"
                 )
             self._epsilon, self._delta = epsilon, delta
-        elif isinstance(price, Gaussian) and self._squares:
+        elif isinstance(price, Gaussian) and self._has_gaussian:
             square = self._square - price.count * Fraction(price.mu) ** 2
             if square < 0:
                 raise self.refuse(f"{price.count} times {price.mu:g}-GDP: mu^2 = {float(self._square):g} is left")
@@ -127,7 +127,7 @@ PUBLIC_STREAMS: tuple[Stream, ...] = get_args(Stream)
 """Streams of randomness for work on released or public values; no mechanism draws from them."""
 
 
-def as_it_is(records: Records) -> Any:
+def unchanged(records: Records) -> Any:
     """Return the records unchanged, for a mechanism that takes records."""
     return records
 
@@ -148,15 +148,15 @@ class Access:
     Args:
         event: The event that was charged.
         sampler: Draws from mu, and the sample itself; None if neither may be used.
-        shown: How many features, from the first on, are public and shown by :meth:`features`; 0 unless labels alone are
+        visible: How many features, from the first on, are public, for :meth:`features`; 0 unless labels alone are
             protected; None for all.
     """
 
-    def __init__(self, event: Event, sampler: Sampler | None, source: RandomSource, shown: int | None = 0) -> None:
+    def __init__(self, event: Event, sampler: Sampler | None, source: RandomSource, visible: int | None = 0) -> None:
         self._meter = Meter(event)
         self._sampler_or_none = sampler
         self._source = source
-        self._shown = shown
+        self._visible = visible
         self._releases = 0
         self._open = True
         self._parts: list[Access] = []
@@ -185,7 +185,7 @@ class Access:
         return self
 
     def release(
-        self, mechanism: CentralMechanism[T, A], of: Callable[[Records], T] = as_it_is, *, draws: int | None = None
+        self, mechanism: CentralMechanism[T, A], of: Callable[[Records], T] = unchanged, *, draws: int | None = None
     ) -> A:
         """Apply a central mechanism to ``draws`` fresh draws from mu, or to the whole sample; return its release.
 
@@ -199,11 +199,11 @@ class Access:
         else:
             self._meter.draws(draws)
         self._meter.mechanism(mechanism.price)
-        source = self._fresh()
-        blocks = self._sampler.everybody() if draws is None else self._drawn(draws, source)
-        with self._guarded():
-            made = of if own(of) else person_by_person(of, mechanism, self.dimension, self.dtype)
-            return mechanism.apply(map(made, blocks), source)
+        source = self._next_source()
+        blocks = self._sampler.everybody() if draws is None else self._draw_block(draws, source)
+        with self._spoil_on_failure():
+            convert = of if is_own(of) else person_by_person(of, mechanism, self.dimension, self.dtype)
+            return mechanism.apply(map(convert, blocks), source)
 
     def shares(self, mu: float, items: int, of: Callable[[Records], Indices]) -> tuple[Indices, int]:
         """Return the share of every item under the sample's weights, in whole units with noise, and the units in 1.
@@ -213,13 +213,13 @@ class Access:
         mechanism = NoisyShares(mu, items, self._sampler.share_bound)
         self._meter.everybody()
         self._meter.mechanism(mechanism.price)
-        with self._guarded():
-            made = of if own(of) else person_by_person(of, ItemOfPerson(), self.dimension, self.dtype)
-            values = ((made(records), weights) for records, weights in self._sampler.weighted())
-            return mechanism.apply(values, self._fresh()), mechanism.whole
+        with self._spoil_on_failure():
+            convert = of if is_own(of) else person_by_person(of, ItemOfPerson(), self.dimension, self.dtype)
+            values = ((convert(records), weights) for records, weights in self._sampler.weighted())
+            return mechanism.apply(values, self._next_source()), mechanism.whole
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _spoil_on_failure(self) -> Iterator[None]:
         try:
             yield
         except NoValue as error:
@@ -235,13 +235,13 @@ class Access:
         """
         if type(steps) is not ClippedSteps:
             raise self._meter.refuse(f"a {type(steps).__name__}")
-        if of is not None and not own(of):
+        if of is not None and not is_own(of):
             raise self._meter.refuse("steps on what a function of another package makes of records")
         if not self._meter.free:
             if not steps.noise > 0.0:
                 raise self._meter.refuse("steps without noise")
             self._meter.steps(steps.steps, steps.ratio)
-        return steps.run(self._sampler, self._fresh(), first, of)
+        return steps.run(self._sampler, self._next_source(), first, of)
 
     def choose(
         self,
@@ -265,36 +265,36 @@ class Access:
             mask = np.asarray(held(len(records)), dtype=np.bool_)
             validation = _uniform(records.take(np.flatnonzero(mask)))
             records = records.take(np.flatnonzero(~mask))
-        training, one = _uniform(records), Gaussian(count=1, mu=event.mu)
+        training, price = _uniform(records), Gaussian(count=1, mu=event.mu)
 
-        def fitted(settings: Mapping[str, Any], source: RandomSource) -> Output:
-            return fit(settings["candidate"], self._part(one, training, source))
+        def train(settings: Mapping[str, Any], source: RandomSource) -> Output:
+            return fit(settings["candidate"], self._sub_access(price, training, source))
 
-        def scored(output: Output, source: RandomSource) -> float:
-            return score(output, self._part(NoEvent() if validation is None else one, validation, source))
+        def rate(output: Output, source: RandomSource) -> float:
+            return score(output, self._sub_access(NoEvent() if validation is None else price, validation, source))
 
-        return choose(fitted, scored, {"candidate": list(candidates)}, event.law, self._fresh()).output
+        return choose(train, rate, {"candidate": list(candidates)}, event.law, self._next_source()).output
 
     def features(self, first: int, count: int) -> AnyArray:
         """Return features of ``count`` people from place ``first`` on; they are public if only labels are protected."""
-        if self._shown == 0:
+        if self._visible == 0:
             raise self._meter.refuse("features: records are protected, not labels only")
-        return Records.joined(list(self._sampler.everybody())).features[first : first + count, : self._shown]
+        return Records.joined(list(self._sampler.everybody())).features[first : first + count, : self._visible]
 
     def records(self, draws: int | None = None) -> Records:
         """Return ``draws`` draws from mu without noise, or the whole sample; for a NonPrivate event only."""
-        self._promise_nothing()
-        blocks = self._sampler.everybody() if draws is None else self._drawn(draws, self._source)
+        self._check_nonprivate()
+        blocks = self._sampler.everybody() if draws is None else self._draw_block(draws, self._source)
         return Records.joined(list(blocks))
 
     def distinct(self, draws: int) -> Distinct:
         """Return the distinct records among ``draws`` draws from mu, without noise; for a NonPrivate event only."""
-        self._promise_nothing()
+        self._check_nonprivate()
         return self._sampler.distinct(draws, self._source.derive("draws"))
 
     @property
     def source(self) -> RandomSource:
-        self._promise_nothing()
+        self._check_nonprivate()
         return self._source
 
     def close(self) -> None:
@@ -315,18 +315,18 @@ class Access:
             raise self._meter.refuse("a look at the sample")
         return self._sampler_or_none
 
-    def _promise_nothing(self) -> None:
+    def _check_nonprivate(self) -> None:
         if not self._meter.free:
             raise self._meter.refuse("records as they are")
 
-    def _fresh(self) -> RandomSource:
+    def _next_source(self) -> RandomSource:
         self._releases += 1
         return self._source if self._releases == 1 else self._source.derive("release", self._releases)
 
-    def _drawn(self, draws: int, source: RandomSource) -> Iterator[Records]:
+    def _draw_block(self, draws: int, source: RandomSource) -> Iterator[Records]:
         yield self._sampler.draws(draws, source.derive("draws"))
 
-    def _part(self, event: Event, sampler: Sampler | None, source: RandomSource) -> Access:
+    def _sub_access(self, event: Event, sampler: Sampler | None, source: RandomSource) -> Access:
         part = Access(event, sampler, source)
         self._parts.append(part)
         return part

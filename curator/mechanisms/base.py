@@ -98,11 +98,11 @@ def central(kind: M) -> M:
     return kind
 
 
-def own(of: Callable[..., Any]) -> bool:
+def is_own(function: Callable[..., Any]) -> bool:
     """Return whether a function is the curator's own: these are audited with the mechanism and may get blocks."""
-    while isinstance(of, partial):
-        of = of.func
-    return str(getattr(of, "__module__", "")).partition(".")[0] == HOME
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__module__", "")).partition(".")[0] == HOME
 
 
 class NoValue(ValueError):
@@ -110,32 +110,32 @@ class NoValue(ValueError):
 
 
 def person_by_person(
-    of: Callable[[Records], Any], kind: ValueOfPerson[T], dimension: int, dtype: np.dtype[Any]
+    function: Callable[[Records], Any], kind: ValueOfPerson[T], dimension: int, dtype: np.dtype[Any]
 ) -> Callable[[Records], T]:
     """Return a function that maps a block to values of this kind, each computed from one record alone.
 
-    Exceptions of ``of`` in its trial, on a record of zeros with this dimension and type, are passed on.
+    Exceptions of ``function`` in its trial, on a record of zeros with this dimension and type, are passed on.
 
     Raises:
         NoValue: If its result for a record of zeros is no person's value.
     """
-    made = of(Records(np.zeros((1, dimension), dtype=dtype), np.ones(1, dtype=np.int8)))
+    value = function(Records(np.zeros((1, dimension), dtype=dtype), np.ones(1, dtype=np.int8)))
     try:
-        kind.person(made)
+        kind.person(value)
         neutral = kind.neutral  # read before any record: whether it exists must not depend on records
     except Exception as error:  # noqa: BLE001 - whatever its author did
         raise NoValue(
             f"a function that makes no value for {type(kind).__name__} of one record, tried on a record of zeros "
             f"({type(error).__name__}: {error}): return one value for the record that it is given"
         ) from None
-    return lambda records: kind.together(list(_each(of, kind, neutral, records)))
+    return lambda records: kind.together(list(_values(function, kind, neutral, records)))
 
 
-def _each(of: Callable[[Records], Any], kind: ValueOfPerson[T], neutral: T, records: Records) -> Iterator[T]:
-    for place in range(len(records)):
+def _values(function: Callable[[Records], Any], kind: ValueOfPerson[T], neutral: T, records: Records) -> Iterator[T]:
+    for index in range(len(records)):
         with np.errstate(all="ignore"):
             try:
-                yield kind.person(of(records.take(np.array([place]))))
+                yield kind.person(function(records.take(np.array([index]))))
             except Exception:  # noqa: BLE001 - that it failed may depend on the record: the person counts as nothing
                 yield neutral
 
@@ -144,10 +144,10 @@ class ItemOfPerson(ValueOfPerson[Indices]):
     """A whole number; -1 if there is none."""
 
     def person(self, value: Any) -> Indices:
-        found = np.asarray(value)
-        if found.shape not in ((), (1,)):
-            raise ValueError(f"one item is wanted, found shape {found.shape}")
-        number = float(found.reshape(()))
+        array = np.asarray(value)
+        if array.shape not in ((), (1,)):
+            raise ValueError(f"one item is wanted, found shape {array.shape}")
+        number = float(array.reshape(()))
         return np.array([int(number) if 0.0 <= number < 2.0**53 and number == int(number) else -1])
 
     @property

@@ -59,14 +59,14 @@ class NoisyCount(PureCentral[AnyArray, int]):
     epsilon: float
 
     def person(self, value: Any) -> AnyArray:
-        return np.asarray(_one(value) != 0)
+        return np.asarray(_single_number(value) != 0)
 
     @property
     def neutral(self) -> AnyArray:
         return np.zeros(1, dtype=np.bool_)
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
-        ones = sum(int(np.count_nonzero(_flat(block))) for block in values)
+        ones = sum(int(np.count_nonzero(_as_vector(block))) for block in values)
         return int(noisy_counts(np.array([ones]), self.epsilon, source)[0])
 
 
@@ -84,9 +84,9 @@ class NoisyHistogram(PureCentral[tuple[Indices, AnyArray], Indices]):
     cells: int
 
     def person(self, value: Any) -> tuple[Indices, AnyArray]:
-        cell, number = (_one(part) for part in value)
-        known = 0.0 <= float(cell[0]) < self.cells
-        return np.array([int(cell[0]) if known else -1]), np.array([_cut(number)[0] if known else 0])
+        cell, number = (_single_number(part) for part in value)
+        valid = 0.0 <= float(cell[0]) < self.cells
+        return np.array([int(cell[0]) if valid else -1]), np.array([_clip_numbers(number)[0] if valid else 0])
 
     @property
     def neutral(self) -> tuple[Indices, AnyArray]:
@@ -99,28 +99,28 @@ class NoisyHistogram(PureCentral[tuple[Indices, AnyArray], Indices]):
     def apply(self, values: Iterator[tuple[Indices, AnyArray]], source: RandomSource) -> Indices:
         sums = np.zeros(self.cells, dtype=np.int64)
         for cells, numbers in values:
-            known, kept = _flat(cells), _cut(numbers)
-            inside = (known >= 0) & (known < self.cells)
-            np.add.at(sums, known[inside].astype(np.int64), kept[inside])
+            indices, clipped = _as_vector(cells), _clip_numbers(numbers)
+            inside = (indices >= 0) & (indices < self.cells)
+            np.add.at(sums, indices[inside].astype(np.int64), clipped[inside])
         return noisy_counts(sums, down(self.epsilon / 2.0), source)
 
 
-def _one(value: Any) -> AnyArray:
-    found = np.asarray(value)
-    if found.shape not in ((), (1,)) or not np.isfinite(found).all():
-        raise ValueError(f"one finite number is wanted, found shape {found.shape}")
-    return found.reshape(1)
+def _single_number(value: Any) -> AnyArray:
+    array = np.asarray(value)
+    if array.shape not in ((), (1,)) or not np.isfinite(array).all():
+        raise ValueError(f"one finite number is wanted, found shape {array.shape}")
+    return array.reshape(1)
 
 
-def _cut(numbers: AnyArray) -> Indices:
-    return np.asarray(np.clip(_flat(numbers), -1, 1).astype(np.int64))
+def _clip_numbers(numbers: AnyArray) -> Indices:
+    return np.asarray(np.clip(_as_vector(numbers), -1, 1).astype(np.int64))
 
 
-def _flat(values: AnyArray) -> AnyArray | Floats:
-    found = np.asarray(values)
-    if found.ndim != 1:
-        raise ValueError(f"one number a person is wanted, found shape {found.shape}")
-    return found
+def _as_vector(values: AnyArray) -> AnyArray | Floats:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"one number a person is wanted, found shape {array.shape}")
+    return array
 
 
 @central
@@ -131,7 +131,7 @@ class NoisyHead(PureCentral[Words, tuple[Words, Indices, int]]):
     Values are one item per person, shape (k,), uint64. *The list* is a function of the histogram of the whole domain
     with two-sided geometric noise in every cell, epsilon/2 each. Replacing a record changes two cells by 1, so that is
     pure epsilon-DP. Items whose noisy count reaches a public threshold are listed, the largest first
-    (:func:`curator.mechanisms.counts.listed`, which is within a factor e^{2^-90} of that law; the noise is for the
+    (:func:`curator.mechanisms.counts.top_items`, which is within a factor e^{2^-90} of that law; the noise is for the
     double below epsilon/2, which pays for that). *The counts* of the listed items have the same noise. A record is in
     one of the two parts, by its place, so both together cost epsilon (parallel composition). The counts are unbiased,
     since other people determined the list.
@@ -144,19 +144,19 @@ class NoisyHead(PureCentral[Words, tuple[Words, Indices, int]]):
     epsilon: float
 
     def apply(self, values: Iterator[Words], source: RandomSource) -> tuple[Words, Indices, int]:
-        held = np.concatenate(list(values)).astype(np.uint64) & np.uint64((1 << self.bits) - 1)
+        people = np.concatenate(list(values)).astype(np.uint64) & np.uint64((1 << self.bits) - 1)
         noise = Laplace(epsilon=down(self.epsilon / 2.0))
-        items = listed(held[::2], self.bits, self.most, noise, source.derive("list"))
-        others = np.sort(held[1::2])
-        counts = np.searchsorted(others, items, side="right") - np.searchsorted(others, items, side="left")
+        items = top_items(people[::2], self.bits, self.most, noise, source.derive("list"))
+        counted = np.sort(people[1::2])
+        counts = np.searchsorted(counted, items, side="right") - np.searchsorted(counted, items, side="left")
         noisy = noisy_counts(counts, noise.epsilon, source.derive("counts"))
-        return items, noisy, len(others)
+        return items, noisy, len(counted)
 
 
 _FURTHER = 16  # number of spurious values that are drawn beyond those that a list can hold
 
 
-def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSource) -> Words:
+def top_items(values: Words, bits: int, most: int, noise: Laplace, source: RandomSource) -> Words:
     """Return at most ``most`` values whose noisy counts reach the threshold, the largest counts first.
 
     Of equal counts the smaller value comes first, whether it occurs or not, so the order is also a function of the
@@ -175,29 +175,29 @@ def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSo
     Counting and sorting are NumPy's, whose time may depend on the data.
     """
     people, most_spurious = len(values), most + _FURTHER
-    held, counts = np.unique(values, return_counts=True)
-    absent = people - len(held)
+    present, counts = np.unique(values, return_counts=True)
+    absent = people - len(present)
     noise = noise_of(RareNoise, noise.epsilon)
     tail = cached_tail(noise, threshold(bits, noise))
-    drawn = noise.noise(people, source.derive("held")).astype(np.int64)
-    noisy = np.pad(counts, (0, absent)).astype(np.int64) + drawn
-    noisy[len(held) :] = 0
-    cells = (1 << bits) - len(held)
-    spurious = how_many(cells, tail.chance, most_spurious, source.derive("number"))
-    ranks = np.array(which(cells, most_spurious, source.derive("which")), dtype=object)
+    sample = noise.noise(people, source.derive("held")).astype(np.int64)
+    noisy = np.pad(counts, (0, absent)).astype(np.int64) + sample
+    noisy[len(present) :] = 0
+    cells = (1 << bits) - len(present)
+    spurious = draw_successes(cells, tail.chance, most_spurious, source.derive("number"))
+    ranks = np.array(draw_ranks(cells, most_spurious, source.derive("which")), dtype=object)
     amounts = source.derive("beyond")
-    beyond = np.array([tail.least + tail.beyond(amounts) for _ in range(most_spurious)], dtype=np.int64)
-    beyond[spurious:] = 0
-    items = np.concatenate([np.pad(held, (0, absent)), _empty(held, ranks, absent)])
-    reached = np.minimum(np.concatenate([noisy, beyond]), int(LIMIT))
-    order = np.lexsort((items, -reached))
-    return items[order[: min(most, int(np.count_nonzero(reached >= tail.least)))]]
+    excesses = np.array([tail.least + tail.beyond(amounts) for _ in range(most_spurious)], dtype=np.int64)
+    excesses[spurious:] = 0
+    items = np.concatenate([np.pad(present, (0, absent)), _empty_cells(present, ranks, absent)])
+    noisy_sizes = np.minimum(np.concatenate([noisy, excesses]), int(LIMIT))
+    order = np.lexsort((items, -noisy_sizes))
+    return items[order[: min(most, int(np.count_nonzero(noisy_sizes >= tail.least)))]]
 
 
-def _empty(held: Words, ranks: AnyArray, absent: int) -> Words:
-    before = np.pad(held - np.arange(len(held), dtype=np.uint64), (0, absent), constant_values=(1 << 64) - 1)
+def _empty_cells(present: Words, ranks: AnyArray, absent: int) -> Words:
+    gaps = np.pad(present - np.arange(len(present), dtype=np.uint64), (0, absent), constant_values=(1 << 64) - 1)
     places = np.minimum(ranks, (1 << 64) - 1).astype(np.uint64)
-    return places + np.searchsorted(before, places, side="right").astype(np.uint64)
+    return places + np.searchsorted(gaps, places, side="right").astype(np.uint64)
 
 
 FIXED_BITS = 384  # probabilities are multiples of 2^-384
@@ -205,19 +205,19 @@ _ONE = 1 << FIXED_BITS
 _RANK_BITS = 192
 
 
-def how_many(cells: int, chance: Fraction, most: int, source: RandomSource) -> int:
+def draw_successes(cells: int, chance: Fraction, most: int, source: RandomSource) -> int:
     """Draw a binomial number of successes, given that it is at most ``most``; all of the ``most`` coins are flipped.
 
-    The result is the number of successes before the first failure (:func:`coins`); ``cells`` is in 0..2^64.
+    The result is the number of successes before the first failure (:func:`success_chances`); ``cells`` is in 0..2^64.
     """
-    number, standing = 0, True
-    for coin, point in zip(coins(cells, chance, most), _points(most, source), strict=True):
-        standing &= point < coin
-        number += standing
+    number, succeeding = 0, True
+    for coin, point in zip(success_chances(cells, chance, most), _points(most, source), strict=True):
+        succeeding &= point < coin
+        number += succeeding
     return number
 
 
-def coins(cells: int, chance: Fraction, most: int) -> list[int]:
+def success_chances(cells: int, chance: Fraction, most: int) -> list[int]:
     """Return the probabilities of one more success, after 0..most-1 of them, in multiples of 2^-384.
 
     Coin n succeeds with P(N > n | N >= n) = r_n A_{n+1}/A_n, where r_n = (cells - n)/(n + 1) chance/(1 - chance) is
@@ -235,19 +235,19 @@ def coins(cells: int, chance: Fraction, most: int) -> list[int]:
     return chances[::-1]
 
 
-def which(cells: int, count: int, source: RandomSource) -> list[int]:
+def draw_ranks(cells: int, count: int, source: RandomSource) -> list[int]:
     """Draw distinct ranks in 0..cells-1, in random order; if there are too few cells, ranks beyond them follow.
 
     Each choice has its probability to within a relative error of 2^-128.
     """
-    taken, drawn = list[int](), list[int]()
+    ordered, ranks = list[int](), list[int]()
     for place in range(count):
         rank = random_bits(_RANK_BITS, source) * max(cells - place, 1) >> _RANK_BITS
-        for earlier in taken:
-            rank += earlier <= rank
-        insort(taken, rank)
-        drawn.append(rank)
-    return drawn
+        for lower in ordered:
+            rank += lower <= rank
+        insort(ordered, rank)
+        ranks.append(rank)
+    return ranks
 
 
 class RareNoise(Laplace):
@@ -279,16 +279,16 @@ class Tail:
         lowest, number, tight = self.least - 1, 0, True
         coin, place, *points = _points(len(self._free) + 2, source)
         for digit, point in zip(reversed(range(len(self._free))), points, strict=True):
-            one = point < (self._free, self._tight)[tight][digit]
-            number += one << digit
-            tight &= one == (lowest >> digit & 1)
-        other = lowest + (place * ((1 << FLAT_BITS) - lowest) >> FIXED_BITS)
-        return (number, other)[coin < self._flat] - lowest
+            bit = point < (self._free, self._tight)[tight][digit]
+            number += bit << digit
+            tight &= bit == (lowest >> digit & 1)
+        flat_value = lowest + (place * ((1 << FLAT_BITS) - lowest) >> FIXED_BITS)
+        return (number, flat_value)[coin < self._flat] - lowest
 
     @cached_property
     def _parts(self) -> tuple[Fraction, Fraction]:
         flat = self.noise.flat_chance
-        return flat * Fraction((1 << FLAT_BITS) - self.least + 1, 1 << FLAT_BITS), (1 - flat) * self._reached[-1]
+        return flat * Fraction((1 << FLAT_BITS) - self.least + 1, 1 << FLAT_BITS), (1 - flat) * self._survival[-1]
 
     @cached_property
     def _flat(self) -> int:
@@ -296,25 +296,25 @@ class Tail:
         return _fixed(flat / (flat + digits))
 
     @cached_property
-    def _reached(self) -> list[Fraction]:
+    def _survival(self) -> list[Fraction]:
         """Return P(number of the lowest j digits >= number of the lowest j bits of ``least - 1``) for every j."""
-        reached = [Fraction(1)]
-        for digit, whole in enumerate(self.noise.chances[1:]):
-            one = Fraction(whole, self.noise.one)
+        chances = [Fraction(1)]
+        for digit, numerator in enumerate(self.noise.chances[1:]):
+            chance = Fraction(numerator, self.noise.one)
             bit = (self.least - 1) >> digit & 1
-            reached.append(one * reached[-1] if bit else one + (1 - one) * reached[-1])
-        return reached if self.least - 1 < 1 << len(self.noise.chances) - 1 else [*reached[:-1], Fraction(0)]
+            chances.append(chance * chances[-1] if bit else chance + (1 - chance) * chances[-1])
+        return chances if self.least - 1 < 1 << len(self.noise.chances) - 1 else [*chances[:-1], Fraction(0)]
 
     @cached_property
     def _free(self) -> list[int]:
-        return [whole * _ONE // self.noise.one for whole in self.noise.chances[1:]]
+        return [numerator * _ONE // self.noise.one for numerator in self.noise.chances[1:]]
 
     @cached_property
     def _tight(self) -> list[int]:
         chances = []
-        for digit, whole in enumerate(self.noise.chances[1:]):
-            one, bit = Fraction(whole, self.noise.one), (self.least - 1) >> digit & 1
-            chances.append(_ONE if bit else _fixed(one / (one + (1 - one) * self._reached[digit])))
+        for digit, numerator in enumerate(self.noise.chances[1:]):
+            chance, bit = Fraction(numerator, self.noise.one), (self.least - 1) >> digit & 1
+            chances.append(_ONE if bit else _fixed(chance / (chance + (1 - chance) * self._survival[digit])))
         return chances
 
 
@@ -322,9 +322,9 @@ cached_tail = cache(Tail)
 
 
 def _points(count: int, source: RandomSource) -> list[int]:
-    drawn = source.words(count * FIXED_BITS // 64).astype("<u8").tobytes()  # one call for all, as there are many
+    raw = source.words(count * FIXED_BITS // 64).astype("<u8").tobytes()  # one call for all, as there are many
     size = FIXED_BITS // 8
-    return [int.from_bytes(drawn[start : start + size], "little") for start in range(0, len(drawn), size)]
+    return [int.from_bytes(raw[start : start + size], "little") for start in range(0, len(raw), size)]
 
 
 def _fixed(chance: Fraction) -> int:

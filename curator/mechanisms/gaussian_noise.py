@@ -74,10 +74,10 @@ def _tables() -> RoundedNormal:
     blocks, rest = split()
     core_chances, core_others = alias_table(blocks, 1 << CHANCE_BITS)
     core = [chance << CORE_BITS | other for chance, other in zip(core_chances, core_others, strict=True)]
-    chances, others = alias_table(rest, 1 << REST_CHANCE_BITS)
+    chances, aliases = alias_table(rest, 1 << REST_CHANCE_BITS)
     words = [(chance >> 128, chance >> 64 & _LOW, chance & _LOW) for chance in chances]
     return RoundedNormal(
-        np.array(core, dtype=np.uint32), np.array(words, dtype=np.uint64), np.array(others, dtype=np.int16)
+        np.array(core, dtype=np.uint32), np.array(words, dtype=np.uint64), np.array(aliases, dtype=np.int16)
     )
 
 
@@ -86,7 +86,7 @@ def split() -> tuple[list[int], list[int]]:
 
     The core's weights sum to 1, the last of them being the mass of the rest; the rest's weights sum to that mass.
     """
-    masses, one = magnitudes(), 1 << _PRECISION
+    masses, unit = magnitudes(), 1 << _PRECISION
     size, units = 1 << BLOCK_BITS, CORE_BITS + CHANCE_BITS
     blocks = []
     for block in range((1 << CORE_BITS) - 1):
@@ -95,14 +95,14 @@ def split() -> tuple[list[int], list[int]]:
     rest_mass = (1 << units) - sum(blocks)
     blocks.append(rest_mass)
     # The remainder of each magnitude, in units of 2^-(29 + 2 + precision).
-    left = [mass << units + BLOCK_BITS for mass in masses]
+    remainders = [mass << units + BLOCK_BITS for mass in masses]
     for block, weight in enumerate(blocks[:-1]):
         for m in range(block * size, (block + 1) * size):
-            left[m] -= weight * one
-    whole = MAGNITUDE_BITS + REST_CHANCE_BITS
+            remainders[m] -= weight * unit
+    bits = MAGNITUDE_BITS + REST_CHANCE_BITS
     scale = rest_mass << BLOCK_BITS + _PRECISION
-    rest = [((weight << whole + 1) + scale) // (2 * scale) for weight in left]
-    rest[rest.index(max(rest))] += (1 << whole) - sum(rest)
+    rest = [((weight << bits + 1) + scale) // (2 * scale) for weight in remainders]
+    rest[rest.index(max(rest))] += (1 << bits) - sum(rest)
     return blocks, rest
 
 
@@ -118,18 +118,18 @@ def magnitudes() -> list[int]:
     """
     ratio = exponential(2.0 ** -(2 * GRID_BITS + 1)) >> EXPONENT_BITS - _PRECISION
     square = ratio * ratio >> _PRECISION
-    density, found = 1 << _PRECISION, []
+    density, masses = 1 << _PRECISION, []
     coefficients, denominator = _polynomial()
     coefficients.reverse()
     for m in range(1 << MAGNITUDE_BITS):
         square_of_m, cell = m * m, 0
         for coefficient in coefficients:
             cell = cell * square_of_m + coefficient
-        found.append((1 if m == 0 else 2) * density * ((cell << _PRECISION) // denominator))
+        masses.append((1 if m == 0 else 2) * density * ((cell << _PRECISION) // denominator))
         density = density * ratio >> _PRECISION
         ratio = ratio * square >> _PRECISION
-    total = sum(found)
-    return [(mass << _PRECISION) // total for mass in found]
+    total = sum(masses)
+    return [(mass << _PRECISION) // total for mass in masses]
 
 
 def _polynomial() -> tuple[list[int], int]:
@@ -138,17 +138,17 @@ def _polynomial() -> tuple[list[int], int]:
     2^{11 j} He_j(m h) are polynomials in m with whole coefficients. The terms have denominators (j+1)! and 2^{23 j}, so
     19! 2^{23 18} is a common denominator.
     """
-    before, now, total = [0], [1], [0] * (_TERMS + 1)
+    previous, current, total = [0], [1], [0] * (_TERMS + 1)
     denominator = factorial(_TERMS + 1) << (2 * GRID_BITS + 1) * _TERMS
     for j in range(_TERMS + 1):
         if j % 2 == 0:
             share = denominator // (factorial(j + 1) << (2 * GRID_BITS + 1) * j)
-            for power, coefficient in enumerate(now):
+            for power, coefficient in enumerate(current):
                 total[power] += share * coefficient
-        further = [0, *now]
-        for power, coefficient in enumerate(before):
-            further[power] -= (j << 2 * GRID_BITS) * coefficient
-        before, now = now, further
+        following = [0, *current]
+        for power, coefficient in enumerate(previous):
+            following[power] -= (j << 2 * GRID_BITS) * coefficient
+        previous, current = current, following
     return total[::2], denominator
 
 
@@ -159,14 +159,14 @@ def alias_table(weights: Sequence[int], capacity: int) -> tuple[list[int], list[
     whole numbers whose sum is the capacity times their number.
     """
     chances, aliases = [0] * len(weights), list(range(len(weights)))
-    left = list(weights)
-    poor = [i for i, weight in enumerate(left) if weight < capacity]
-    rich = [i for i, weight in enumerate(left) if weight >= capacity]
+    remaining = list(weights)
+    poor = [i for i, weight in enumerate(remaining) if weight < capacity]
+    rich = [i for i, weight in enumerate(remaining) if weight >= capacity]
     while poor:
         taker, giver = poor.pop(), rich[-1]
-        chances[taker], aliases[taker] = left[taker], giver
-        left[giver] -= capacity - left[taker]
-        if left[giver] < capacity:
+        chances[taker], aliases[taker] = remaining[taker], giver
+        remaining[giver] -= capacity - remaining[taker]
+        if remaining[giver] < capacity:
             poor.append(rich.pop())
     return chances, aliases
 
@@ -191,14 +191,14 @@ MAX_DEVIATION = 2.0**58
 
 def normals(count: int, source: RandomSource) -> Shorts:
     """Draw ``count`` independent standard normals, rounded to multiples of 1/GRID; return the multiples, int16."""
-    drawn = np.empty((-(-count // LANES), LANES), dtype=np.int16)
-    _draw(source.words(KEY_WORDS // 2).view(np.uint32), *tables(), drawn)
-    return drawn.reshape(-1)[:count]
+    chunks = np.empty((-(-count // LANES), LANES), dtype=np.int16)
+    _draw(source.words(KEY_WORDS // 2).view(np.uint32), *tables(), chunks)
+    return chunks.reshape(-1)[:count]
 
 
 def fine_normals(count: int, source: RandomSource) -> Integers:
     """Draw rounded normals of standard deviation FINE_GRID (or a little more), int32, for large noise."""
-    return _summed(_FINE_STEPS, count, source, np.dtype(np.int32))
+    return _sum_scaled(_FINE_STEPS, count, source, np.dtype(np.int32))
 
 
 def whole_normals(deviation: float, count: int, source: RandomSource) -> Indices:
@@ -212,11 +212,11 @@ def whole_normals(deviation: float, count: int, source: RandomSource) -> Indices
     steps = [math.ceil(up(math.ldexp(deviation, finer)) / GRID)]
     while steps[-1] > 1:
         steps.append(-(-_OVERLAP * steps[-1] // GRID))
-    noise = _summed(steps, count, source, np.dtype(np.int64))
+    noise = _sum_scaled(steps, count, source, np.dtype(np.int64))
     return noise if finer == 0 else np.asarray((noise + (1 << finer - 1)) >> finer, dtype=np.int64)
 
 
-def _summed(steps: Sequence[int], count: int, source: RandomSource, kind: np.dtype[Any]) -> AnyArray:
+def _sum_scaled(steps: Sequence[int], count: int, source: RandomSource, kind: np.dtype[Any]) -> AnyArray:
     """Return sum_i s_i k_i of independent rounded normals k_i, shape (count,); the last step is 1.
 
     Its law is within 2^-182 of that of round(Z + V), with V independent of Z and Z normal with variance
@@ -231,29 +231,29 @@ def _summed(steps: Sequence[int], count: int, source: RandomSource, kind: np.dty
     e^{-2 pi^2 (n/s)^2 r^2 tau^2/(r^2 + tau^2)} < e^{-300 n^2}. The distance is at most the sum of these over the 2^17 s
     values of c, each less than 2^-430/s, plus the mass beyond 16 standard deviations.
     """
-    drawn = normals(len(steps) * count, source).reshape(len(steps), count)
-    return reduce(add, (row.astype(kind) * kind.type(step) for row, step in zip(drawn, steps, strict=True)))
+    draws = normals(len(steps) * count, source).reshape(len(steps), count)
+    return reduce(add, (row.astype(kind) * kind.type(step) for row, step in zip(draws, steps, strict=True)))
 
 
 @njit
-def _draw(key: AnyArray, core: AnyArray, rest: AnyArray, rest_alias: AnyArray, drawn: Shorts) -> None:
+def _draw(key: AnyArray, core: AnyArray, rest: AnyArray, rest_alias: AnyArray, chunks: Shorts) -> None:
     """Fill ``drawn``, shape (chunks, LANES), with a separate nonce for each chunk."""
     words = np.empty((BLOCK_WORDS, LANES // BLOCK_WORDS), dtype=np.uint32)
     further = np.empty((BLOCK_WORDS, REST_WORDS * ROOM // BLOCK_WORDS), dtype=np.uint32)
     slots = np.empty(_PIECE, dtype=np.uint32)
     flags = np.empty(_GROUPS, dtype=np.uint32)
     groups, places = np.zeros(_GROUPS + 1, dtype=np.int64), np.zeros(8 * ROOM + 1, dtype=np.int64)
-    for chunk in range(len(drawn)):
+    for chunk in range(len(chunks)):
         fill(key, chunk, 0, words)
         fill(key, chunk, 1, further)
-        _ask_ahead(further.reshape(further.size), rest, rest_alias)
-        _draw_core(words.reshape(words.size), core, slots, drawn[chunk])
-        found = _find_rest(drawn[chunk], flags, groups, places)
-        _draw_rest(further.reshape(further.size), rest, rest_alias, places, found, drawn[chunk])
+        _prefetch_rest(further.reshape(further.size), rest, rest_alias)
+        _draw_core(words.reshape(words.size), core, slots, chunks[chunk])
+        count = _find_rest(chunks[chunk], flags, groups, places)
+        _draw_rest(further.reshape(further.size), rest, rest_alias, places, count, chunks[chunk])
 
 
 @njit_inlined
-def _ask_ahead(words: AnyArray, rest: AnyArray, rest_alias: AnyArray) -> None:
+def _prefetch_rest(words: AnyArray, rest: AnyArray, rest_alias: AnyArray) -> None:
     for t in range(ROOM):
         slot = np.int64(words[t] >> np.uint32(32 - MAGNITUDE_BITS))
         prefetch(rest, 3 * slot)
@@ -276,10 +276,10 @@ def _look_up(words: AnyArray, slots: AnyArray, row: Shorts) -> None:
     low = np.uint32((1 << CORE_BITS) - 1)
     for i in range(_PIECE):
         word, slot = words[i], slots[i]
-        own = np.int32(word >> np.uint32(14)) < np.int32(slot >> np.uint32(CORE_BITS))
-        block = np.uint32(word & low) if own else np.uint32(slot & low)
-        within = np.uint32(np.uint32(word >> np.uint32(CORE_BITS)) & np.uint32((1 << BLOCK_BITS) - 1))
-        magnitude = np.int32(np.uint32(block << np.uint32(BLOCK_BITS)) | within)
+        direct = np.int32(word >> np.uint32(14)) < np.int32(slot >> np.uint32(CORE_BITS))
+        block = np.uint32(word & low) if direct else np.uint32(slot & low)
+        position = np.uint32(np.uint32(word >> np.uint32(CORE_BITS)) & np.uint32((1 << BLOCK_BITS) - 1))
+        magnitude = np.int32(np.uint32(block << np.uint32(BLOCK_BITS)) | position)
         sign = np.int32(-np.int32(np.uint32(word >> np.uint32(13)) & np.uint32(1)))
         row[i] = np.int16(np.int32(magnitude ^ sign) - sign)
 
@@ -294,38 +294,38 @@ def _find_rest(row: Shorts, flags: AnyArray, groups: AnyArray, places: AnyArray)
     for g in range(_GROUPS):
         flag = np.uint32(0)
         for j in range(8):
-            beyond = np.uint32(np.abs(np.int32(row[g + j * _GROUPS])) >= np.int32(REST_FROM))
-            flag |= np.uint32(beyond << np.uint32(j))
+            rare = np.uint32(np.abs(np.int32(row[g + j * _GROUPS])) >= np.int32(REST_FROM))
+            flag |= np.uint32(rare << np.uint32(j))
         flags[g] = flag
     columns: Any = 0
     for g in range(_GROUPS):
         groups[columns] = g
         columns += np.int64(flags[g] != np.uint32(0))
-    found: Any = 0
+    count: Any = 0
     for c in range(ROOM):
         flag = np.uint32(flags[groups[c]] * np.uint32(c < columns))
         for j in range(8):
-            places[found] = groups[c] + j * _GROUPS
-            found += np.int64(np.uint32(flag >> np.uint32(j)) & np.uint32(1))
-    return found
+            places[count] = groups[c] + j * _GROUPS
+            count += np.int64(np.uint32(flag >> np.uint32(j)) & np.uint32(1))
+    return count
 
 
 @njit_inlined
 def _draw_rest(
-    words: AnyArray, rest: AnyArray, rest_alias: AnyArray, places: AnyArray, found: Any, row: Shorts
+    words: AnyArray, rest: AnyArray, rest_alias: AnyArray, places: AnyArray, count: Any, row: Shorts
 ) -> None:
     """Draw ROOM magnitudes of the rest; write as many as were found to their places, with the signs there."""
     for t in range(ROOM):
         slot = np.int64(words[t] >> np.uint32(32 - MAGNITUDE_BITS))
-        upper, middle, lower = _joined(words, 1, t), _joined(words, 3, t), _joined(words, 5, t)
-        own = (middle < rest[slot, 1]) | ((middle == rest[slot, 1]) & (lower < rest[slot, 2]))
-        own = (upper < rest[slot, 0]) | ((upper == rest[slot, 0]) & own)
-        magnitude = slot if own else np.int64(rest_alias[slot])
-        before = np.int64(row[places[t]])
-        after = magnitude if before > 0 else -magnitude
-        row[places[t]] = np.int16(after if t < found else before)
+        upper, middle, lower = _join_words(words, 1, t), _join_words(words, 3, t), _join_words(words, 5, t)
+        direct = (middle < rest[slot, 1]) | ((middle == rest[slot, 1]) & (lower < rest[slot, 2]))
+        direct = (upper < rest[slot, 0]) | ((upper == rest[slot, 0]) & direct)
+        magnitude = slot if direct else np.int64(rest_alias[slot])
+        old = np.int64(row[places[t]])
+        new = magnitude if old > 0 else -magnitude
+        row[places[t]] = np.int16(new if t < count else old)
 
 
 @njit_inlined
-def _joined(words: AnyArray, row: int, t: int) -> Any:
+def _join_words(words: AnyArray, row: int, t: int) -> Any:
     return np.uint64(np.uint64(words[row * ROOM + t]) << np.uint64(32)) | np.uint64(words[(row + 1) * ROOM + t])

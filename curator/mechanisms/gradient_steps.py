@@ -21,14 +21,14 @@ from curator.mechanisms.gaussian_noise import FINE_GRID, GRID, fine_normals, nor
 from curator.sample.reweighing import Sampler
 from curator.sample.rows import (
     GatheredRows,
-    ask_ahead,
+    draw_total,
     feature,
-    how_many,
     label,
     line_of,
+    load_features,
+    prefetch_draw,
+    reload_features,
     row_of,
-    some_features,
-    some_features_again,
     vector,
 )
 
@@ -78,7 +78,7 @@ def coordinates(width: int, dtype: type[Any]) -> AnyArray:
 
 
 class _Step(NamedTuple):
-    """The numbers of one step for every coordinate; ``kept`` weights the iterate before it, ``counts`` is 1 or 0."""
+    """The numbers of one step for every coordinate; ``weight`` is that of the iterate before, ``counts`` 1 or 0."""
 
     slope: float
     counts: float
@@ -86,12 +86,12 @@ class _Step(NamedTuple):
     length: float
     factor: float
     drift: float
-    kept: float
+    weight: float
     start: float
 
 
 @njit
-def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
+def descend(draws: Any, noise: AnyArray | None, offset: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
     """Make one step per draw, in place, after ``done`` earlier ones.
 
     A step needs its margin, and so the whole step before it. The loop that moves the iterate therefore also sums the
@@ -107,53 +107,53 @@ def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray,
         draws: k :class:`~curator.sample.rows.GatheredRows` of d features. With the squared loss, the last one is the
             response and not part of the margin.
         noise: Shape (k, width), integers in units; None without noise.
-        away: Shape (width,), float64 or float32: the iterate minus the start; best made by :func:`coordinates`.
+        offset: Shape (width,), float64 or float32: the iterate minus the start; best made by :func:`coordinates`.
         total: Same shape and type: the sum of the iterates minus the start.
         rule: A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
     """
     matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
-    count, dimension = how_many(matrix, rows), matrix.shape[1] - (rule.loss == SQUARED)
-    intercept, origin, last = _opened(away, dimension, rule.intercept, rule.start, rule.radius)
-    last_summed, many, shrink, rank = 0.0, 0.0, 1.0, np.float64(done)
+    count, dimension = draw_total(matrix, rows), matrix.shape[1] - (rule.loss == SQUARED)
+    intercept, origin, last = _open_iterate(offset, dimension, rule.intercept, rule.start, rule.radius)
+    last_summed, weight_sum, shrink, rank = 0.0, 0.0, 1.0, np.float64(done)
     left, line = dimension % WIDTH, line_of(matrix)
-    whole = dimension - left
-    places, sums = _buffer(dimension, away), _buffer(dimension, away)
-    places[:dimension], sums[:dimension] = away[:dimension], total[:dimension]
+    even = dimension - left
+    iterate, iterate_sums = _buffer(dimension, offset), _buffer(dimension, offset)
+    iterate[:dimension], iterate_sums[:dimension] = offset[:dimension], total[:dimension]
     row, following = row_of(rows, 0), row_of(rows, 0)
-    products = squares = alike(0.0, places)
+    products = squares = alike(0.0, iterate)
     for j in range(0, dimension, WIDTH):
-        record = alike(some_features(matrix, codes, row, 0, j, min(dimension - j, WIDTH)), places)
-        products, squares = fma(load(places, j), record, products), fma(record, record, squares)
+        record = alike(load_features(matrix, codes, row, 0, j, min(dimension - j, WIDTH)), iterate)
+        products, squares = fma(load(iterate, j), record, products), fma(record, record, squares)
     product, square = float(sum_of(products)), float(sum_of(squares))
     for k in range(count):
         for j in range(0, dimension, line):
-            ask_ahead(matrix, labels, rows, k, j)
+            prefetch_draw(matrix, labels, rows, k, j)
         row, following = following, row_of(rows, min(k + 1, count - 1))
-        sign, rank = _wanted(draws, rule.loss, row), rank + 1.0
+        sign, rank = _response_of(draws, rule.loss, row), rank + 1.0
         margin = shrink * fma(intercept, last, product)
         if rule.start != origin:
-            margin += rule.start * (intercept + _entire(matrix, codes, row, k, dimension))
-        kept = shrink if k > 0 and done + k > rule.burn else 0.0
-        step = _step(rule, sign, margin, square, intercept, rank, origin, shrink, kept)
-        many += step.kept
-        last_summed = fma(last, step.kept, last_summed)
-        nothing = alike(0.0, places)
-        found = (nothing, nothing, nothing)
-        for j in range(0, whole, WIDTH):
-            at = (row, following, k, j)
-            found = _move(draws, noise, at, None, step, rule.lasso, rule.radius, places, sums, found)
+            margin += rule.start * (intercept + _feature_sum(matrix, codes, row, k, dimension))
+        weight = shrink if k > 0 and done + k > rule.burn else 0.0
+        step = _step(rule, sign, margin, square, intercept, rank, origin, shrink, weight)
+        weight_sum += step.weight
+        last_summed = fma(last, step.weight, last_summed)
+        zeros = alike(0.0, iterate)
+        partial = (zeros, zeros, zeros)
+        for j in range(0, even, WIDTH):
+            position = (row, following, k, j)
+            partial = _move(draws, noise, position, None, step, rule.lasso, rule.radius, iterate, iterate_sums, partial)
         if left > 0:
-            at = (row, following, k, whole)
-            found = _move(draws, noise, at, left, step, rule.lasso, rule.radius, places, sums, found)
-        last = _moved_last(last, step, rule, intercept, noise, k, dimension)
-        product, square = float(sum_of(found[0])), float(sum_of(found[1]))
-        shrink = _shrink(fma(last, last, float(sum_of(found[2]))), rule.radius)
-    away[:dimension], total[:dimension] = places[:dimension], sums[:dimension]
-    _close(away, total, last, last_summed, many, shrink, origin, dimension, done + count > rule.burn)
+            position = (row, following, k, even)
+            partial = _move(draws, noise, position, left, step, rule.lasso, rule.radius, iterate, iterate_sums, partial)
+        last = _move_last(last, step, rule, intercept, noise, k, dimension)
+        product, square = float(sum_of(partial[0])), float(sum_of(partial[1]))
+        shrink = _shrink(fma(last, last, float(sum_of(partial[2]))), rule.radius)
+    offset[:dimension], total[:dimension] = iterate[:dimension], iterate_sums[:dimension]
+    _close(offset, total, last, last_summed, weight_sum, shrink, origin, dimension, done + count > rule.burn)
 
 
 @njit_inlined
-def _wanted(draws: Any, loss: int, row: int) -> float:
+def _response_of(draws: Any, loss: int, row: int) -> float:
     if loss == SQUARED:
         return np.float64(feature(draws.matrix, draws.codes, row, draws.matrix.shape[1] - 1))
     return label(draws.matrix, draws.labels, row)
@@ -162,12 +162,12 @@ def _wanted(draws: Any, loss: int, row: int) -> float:
 @njit_inlined
 def _step(
     rule: Any, sign: float, margin: float, square: float, intercept: float, rank: float, origin: float, shrink: float,
-    kept: float,
+    weight: float,
 ) -> Any:  # fmt: skip
     if rule.loss == SQUARED:
         # 2 |m - r| as a loss that falls towards the response, so that the clip below bounds it on either side.
-        away = margin - sign if margin == margin else 0.0
-        slope, counts, sign = 2.0 * abs(away), 1.0, -1.0 if away > 0.0 else 1.0
+        residual = margin - sign if margin == margin else 0.0
+        slope, counts, sign = 2.0 * abs(residual), 1.0, -1.0 if residual > 0.0 else 1.0
     else:
         slope, counts = _slope(rule.loss, sign * margin)
     slope = -sign * min(slope / rule.unit, rule.clip / np.sqrt(fma(intercept, intercept, square + _LEAST)))
@@ -177,37 +177,37 @@ def _step(
         drift = (1.0 - decay) * origin
     else:
         size, decay, drift = rule.scale / np.sqrt(rank), 1.0, 0.0
-    return _Step(slope, counts, size, size * rule.unit, decay * shrink, drift, kept, rule.start)
+    return _Step(slope, counts, size, size * rule.unit, decay * shrink, drift, weight, rule.start)
 
 
 @njit_inlined
-def _opened(
-    away: AnyArray, dimension: int, intercept: float, start: float, radius: float | None
+def _open_iterate(
+    offset: AnyArray, dimension: int, intercept: float, start: float, radius: float | None
 ) -> tuple[float, float, float]:
     """Return the intercept's feature, the offset of the coordinates from now on, and the intercept's coordinate.
 
     Without an intercept, its feature and coordinate are 0. Coordinates in the box include the start, in the ball not.
     """
     origin = start if radius is None else 0.0
-    for j in range(len(away)):
-        away[j] += origin
-    return (intercept, origin, float(away[dimension])) if len(away) > dimension else (0.0, origin, 0.0)
+    for j in range(len(offset)):
+        offset[j] += origin
+    return (intercept, origin, float(offset[dimension])) if len(offset) > dimension else (0.0, origin, 0.0)
 
 
 @njit_inlined
 def _close(
-    away: AnyArray, total: AnyArray, last: float, last_summed: float, many: float, shrink: float, origin: float,
-    dimension: int, kept: bool,
+    offset: AnyArray, total: AnyArray, last: float, last_summed: float, weight_sum: float, shrink: float, origin: float,
+    dimension: int, included: bool,
 ) -> None:  # fmt: skip
     """Restore the representation of the iterate and of the sum that is used between blocks."""
-    if len(away) > dimension:
-        away[dimension] = last
+    if len(offset) > dimension:
+        offset[dimension] = last
         total[dimension] += last_summed
-    for j in range(len(away)):
-        away[j] = away[j] * shrink - origin
-        total[j] -= many * origin
-        if kept:
-            total[j] += away[j]
+    for j in range(len(offset)):
+        offset[j] = offset[j] * shrink - origin
+        total[j] -= weight_sum * origin
+        if included:
+            total[j] += offset[j]
 
 
 @njit_inlined
@@ -225,14 +225,14 @@ def _slope(loss: int, margin: float) -> tuple[float, float]:
 def _logistic(margin: Any) -> Any:
     """Return 1 / (1 + e^margin) for a margin cut to [-44, 44], in double precision; can be inlined, unlike exp."""
     margin = min(max(margin, -44.0), 44.0)
-    whole = np.rint(margin * 1.4426950408889634)
-    r = fma(whole, -0.6931471805599453, margin)
+    exponent = np.rint(margin * 1.4426950408889634)
+    r = fma(exponent, -0.6931471805599453, margin)
     square = r * r
     low = fma(square, fma(r, 1.0 / 6.0, 0.5), 1.0 + r)
     middle = fma(square, fma(r, 1.0 / 5040.0, 1.0 / 720.0), fma(r, 1.0 / 120.0, 1.0 / 24.0))
     high = fma(square, fma(r, 1.0 / 39916800.0, 1.0 / 3628800.0), fma(r, 1.0 / 362880.0, 1.0 / 40320.0))
     fourth = square * square
-    return 1.0 / fma(fma(fourth, fma(fourth, high, middle), low), _POWERS[np.int64(whole) + 64], 1.0)
+    return 1.0 / fma(fma(fourth, fma(fourth, high, middle), low), _POWERS[np.int64(exponent) + 64], 1.0)
 
 
 @njit_inlined
@@ -250,83 +250,83 @@ def _on_grid(gradient: Any, counts: float, noise: AnyArray | None, noises: Any) 
 
 
 @njit_inlined
-def _moved_last(
+def _move_last(
     last: float, step: Any, rule: Any, intercept: float, noise: AnyArray | None, k: int, dimension: int
 ) -> Any:
     if noise is None:
         move = step.slope * intercept * step.counts
     else:
         present = np.float64(noise.shape[1] > dimension)
-        drawn = np.float64(noise[k, min(dimension, noise.shape[1] - 1)])
-        move = fma(nearest(step.slope * intercept), step.counts, present * drawn)
+        noise_value = np.float64(noise[k, min(dimension, noise.shape[1] - 1)])
+        move = fma(nearest(step.slope * intercept), step.counts, present * noise_value)
     return _in_box(fma(move, -step.length, fma(last, step.factor, step.drift)), rule.radius)
 
 
 @njit_inlined
-def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: AnyArray) -> Any:
+def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, like: AnyArray) -> Any:
     if noise is None:
-        return alike(0.0, places)
-    return alike(vector(noise, k * noise.shape[1] + j, count), places)
+        return alike(0.0, like)
+    return alike(vector(noise, k * noise.shape[1] + j, count), like)
 
 
 @njit_inlined
-def _projected(place: Any, start: float, lasso: float | None, size: float, ones: Any, radius: float | None) -> Any:
+def _projected(values: Any, start: float, lasso: float | None, size: float, ones: Any, radius: float | None) -> Any:
     """Soft-threshold coordinates where ``ones`` is not 0, and clip to the box; does not apply the ball's factor."""
     if lasso is not None:
         threshold = ones * (lasso * size)
         origin = 0.0 if radius is None else start
-        place = place + origin
-        place = place - least(greatest(place, threshold * -1.0), threshold)
-        place = place - origin
-    return _in_box(place, radius)
+        values = values + origin
+        values = values - least(greatest(values, threshold * -1.0), threshold)
+        values = values - origin
+    return _in_box(values, radius)
 
 
 @njit_inlined
-def _in_box(place: Any, radius: float | None) -> Any:
+def _in_box(values: Any, radius: float | None) -> Any:
     if radius is None:
-        return least(greatest(place, 0.0), 1.0)
-    return place
+        return least(greatest(values, 0.0), 1.0)
+    return values
 
 
 @njit_inlined
-def _buffer(size: int, away: AnyArray) -> AnyArray:
-    memory = np.zeros(size + WIDTH + _LINE // away.itemsize, dtype=away.dtype)
-    begin = -memory.ctypes.data % _LINE // away.itemsize
+def _buffer(size: int, like: AnyArray) -> AnyArray:
+    memory = np.zeros(size + WIDTH + _LINE // like.itemsize, dtype=like.dtype)
+    begin = -memory.ctypes.data % _LINE // like.itemsize
     return memory[begin : begin + size + WIDTH]
 
 
 @njit_inlined
-def _entire(matrix: AnyArray, codes: Any, row: int, k: int, dimension: int) -> float:
+def _feature_sum(matrix: AnyArray, codes: Any, row: int, k: int, dimension: int) -> float:
     sums = alike(0.0, _ONES)
     for j in range(0, dimension, WIDTH):
-        sums = sums + alike(some_features_again(matrix, codes, row, k, j, min(dimension - j, WIDTH)), _ONES)
+        sums = sums + alike(reload_features(matrix, codes, row, k, j, min(dimension - j, WIDTH)), _ONES)
     return float(sum_of(sums))
 
 
 @njit_inlined
 def _move(
-    draws: Any, noise: AnyArray | None, at: Any, count: int | None, step: Any, lasso: float | None,
-    radius: float | None, places: AnyArray, sums: AnyArray, found: Any,
+    draws: Any, noise: AnyArray | None, position: Any, count: int | None, step: Any, lasso: float | None,
+    radius: float | None, iterate: AnyArray, iterate_sums: AnyArray, partial: Any,
 ) -> Any:  # fmt: skip
     """Move coordinates j, ..., j + 7, or the ``count`` that are left, and add to the three sums over all of them.
 
     The sums are of products with the next record, of its squares, and of squared distances. Without a branch or loop,
     the compiler omits reference counts of arrays, which take longer than the rest.
     """
-    products, squares, distances = found
-    row, following, k, j = at
-    place = load(places, j)
-    store(sums, j, fma(place, step.kept, load(sums, j)))
-    record = alike(some_features_again(draws.matrix, draws.codes, row, k, j, count), places)
-    noises = _noises(noise, k, j, count, places)
+    products, squares, distances = partial
+    row, following, k, j = position
+    values = load(iterate, j)
+    store(iterate_sums, j, fma(values, step.weight, load(iterate_sums, j)))
+    record = alike(reload_features(draws.matrix, draws.codes, row, k, j, count), iterate)
+    noises = _noises(noise, k, j, count, iterate)
     move = _on_grid(record * step.slope, step.counts, noise, noises)
-    place = fma(move, -step.length, fma(place, step.factor, step.drift))
-    place = _projected(place, step.start, lasso, step.size, alike(vector(_ONES, 0, count), places), radius)
-    store(places, j, place)
-    coming = alike(some_features(draws.matrix, draws.codes, following, k + 1, j, count), places)
+    values = fma(move, -step.length, fma(values, step.factor, step.drift))
+    values = _projected(values, step.start, lasso, step.size, alike(vector(_ONES, 0, count), iterate), radius)
+    store(iterate, j, values)
+    upcoming = alike(load_features(draws.matrix, draws.codes, following, k + 1, j, count), iterate)
     if radius is not None:
-        distances = fma(place, place, distances)
-    return fma(place, coming, products), fma(coming, coming, squares), distances
+        distances = fma(values, values, distances)
+    return fma(values, upcoming, products), fma(upcoming, upcoming, squares), distances
 
 
 SHRINK = 2.0**-32
@@ -384,21 +384,21 @@ class ClippedSteps:
         return 2 / Fraction(self.noise)
 
     def run(
-        self, sampler: Sampler, source: RandomSource, first: Floats, of: Callable[[Records], Records] | None = None
+        self, sampler: Sampler, source: RandomSource, first: Floats, convert: Callable[[Records], Records] | None = None
     ) -> Floats:
         """Run the steps from the public point ``first``; return the iterates' ``output``, shape (width,).
 
-        ``of`` first maps drawn records to records with as many features; None leaves them unchanged.
+        ``convert`` first maps drawn records to records with as many features; None leaves them unchanged.
         """
         width = sampler.dimension - (self.loss == "squared") + (self.intercept != 0.0)
         start = np.full(width, self.start)
         rule = self.rule(width)
-        away, part = (coordinates(width, np.float32 if self.single(width) else np.float64) for _ in range(2))
-        away[:] = first - start
+        offset, part = (coordinates(width, np.float32 if self.single(width) else np.float64) for _ in range(2))
+        offset[:] = first - start
         total = np.zeros(width)
         done = 0
-        for draws, noise in self._blocks(sampler, source, width, of):
-            descend(draws, noise, away, part, done, rule)
+        for draws, noise in self._blocks(sampler, source, width, convert):
+            descend(draws, noise, offset, part, done, rule)
             total += part
             part[:] = 0.0
             done += draws.size
@@ -415,8 +415,8 @@ class ClippedSteps:
         if self.noise == 0.0 or self.grid(width) != GRID or not plain or not _MIN_SINGLE <= width <= _MAX_SINGLE:
             return False
         reach = 0.5 * self.diameter if self.domain == "ball" else 1.0
-        moved = self._scale(width) / math.sqrt(self.steps) * self.noise * self.clip
-        return GRID / self.noise <= 1 << 22 and moved >= _DITHER * reach
+        spread = self._scale(width) / math.sqrt(self.steps) * self.noise * self.clip
+        return GRID / self.noise <= 1 << 22 and spread >= _DITHER * reach
 
     def _scale(self, width: int) -> float:
         return self.diameter / math.sqrt(self.clip**2 + (self.noise * self.clip) ** 2 * width)
@@ -445,7 +445,7 @@ class ClippedSteps:
         )
 
     def _blocks(
-        self, sampler: Sampler, source: RandomSource, width: int, of: Callable[[Records], Records] | None
+        self, sampler: Sampler, source: RandomSource, width: int, convert: Callable[[Records], Records] | None
     ) -> Iterator[tuple[GatheredRows, AnyArray | None]]:
         """Yield draws with their noise in blocks; each block has its own source of randomness."""
         size = max(1, (_MANY_CELLS if self.single(width) else _CELLS) // width)
@@ -453,7 +453,10 @@ class ClippedSteps:
         def prepare(block: int) -> tuple[GatheredRows, AnyArray | None]:
             count = min(size, self.steps - block * size)
             words = source.derive("draws", block)
-            draws = sampler.located(count, words) if of is None else GatheredRows.of(of(sampler.draws(count, words)))
+            if convert is None:
+                draws = sampler.gathered(count, words)
+            else:
+                draws = GatheredRows.from_records(convert(sampler.draws(count, words)))
             return draws, self._noise((count, width), words)
 
         return prefetch(prepare, -(-self.steps // size))
@@ -486,11 +489,11 @@ def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
             while len(pending) <= processors() and number + len(pending) < count:
                 pending.append(further_cores().submit(prepare, number + len(pending)))
             while not pending[0].done():
-                free = next((place for place, item in enumerate(pending) if item.cancel()), None)
-                if free is None:
+                idle = next((place for place, item in enumerate(pending) if item.cancel()), None)
+                if idle is None:
                     break
-                pending[free] = Future()
-                pending[free].set_result(prepare(number + free))
+                pending[idle] = Future()
+                pending[idle].set_result(prepare(number + idle))
             yield pending.popleft().result()
     finally:
         for item in pending:

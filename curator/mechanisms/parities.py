@@ -45,11 +45,11 @@ class Equations:
                 f"{coefficients.shape}"
             )
         for start in range(0, len(values), _ROWS):
-            some = slice(start, start + _ROWS)
-            known = self._matrix.shape[1]
-            matrix = np.zeros((len(self._matrix), known + len(values[some])), dtype=np.uint64)
-            matrix[:, :known] = self._matrix
-            pack(coefficients[some], values[some], matrix[:, known:])
+            batch = slice(start, start + _ROWS)
+            count = self._matrix.shape[1]
+            matrix = np.zeros((len(self._matrix), count + len(values[batch])), dtype=np.uint64)
+            matrix[:, :count] = self._matrix
+            pack(coefficients[batch], values[batch], matrix[:, count:])
             self._pivots = eliminate(matrix, self._unknowns + 1)
             self._matrix = matrix[:, : len(self._pivots)].copy()
 
@@ -165,22 +165,22 @@ class PlaceParities(PureCentral[Records, list[FeatureSet | None]]):
     blocks: int
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> list[FeatureSet | None]:
-        kept, answers = rates(self.rule, self.epsilon)
+        keep_rate, answer_rate = rates(self.rule, self.epsilon)
         systems = [Equations(self.dimension) for _ in range(self.blocks)]
         coins, begin = source.derive("kept"), 0
         for records in values:
-            chosen = np.flatnonzero(coins.uniforms(len(records)) < kept)
-            places = (begin + chosen) % self.blocks
+            sampled = np.flatnonzero(coins.uniforms(len(records)) < keep_rate)
+            blocks = (begin + sampled) % self.blocks
             for block, system in enumerate(systems):
-                rows = chosen[places == block]
+                rows = sampled[blocks == block]
                 system.add(records.features[rows], (records.labels[rows] > 0).view(np.uint8))
             begin += len(records)
-        tries = source.derive("answers").uniforms(self.blocks) < answers
-        found: list[FeatureSet | None] = [None] * self.blocks
+        tries = source.derive("answers").uniforms(self.blocks) < answer_rate
+        parities: list[FeatureSet | None] = [None] * self.blocks
         for block, system in enumerate(systems):
             if tries[block] and system.consistent:
-                found[block] = tuple(np.flatnonzero(system.point(source.derive("point", block))).tolist())
-        return found
+                parities[block] = tuple(np.flatnonzero(system.point(source.derive("point", block))).tolist())
+        return parities
 
 
 @central
@@ -227,9 +227,9 @@ class RankParities(PureCentral[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
 
 
 def _learned(x: Bits, sums: Bits, rows: Indices, law: Rates, source: RandomSource) -> FeatureSet | None:
-    kept = rows[source.derive("kept").uniforms(len(rows)) < law.kept]
+    sampled = rows[source.derive("kept").uniforms(len(rows)) < law.kept]
     system = Equations(x.shape[1])
-    system.add(np.ascontiguousarray(x[kept]), sums[kept])
+    system.add(np.ascontiguousarray(x[sampled]), sums[sampled])
     if not (source.derive("answer").uniforms(1)[0] < law.answers and system.consistent):
         return None
     return tuple(np.flatnonzero(system.point(source.derive("point"))).tolist())

@@ -71,14 +71,14 @@ def choose_level(people: Indices, epsilon: float, source: RandomSource) -> int:
     near = np.zeros(far, dtype=np.int64)
     present = people[best : best + far]
     near[: len(present)] = present
-    beyond = np.cumsum(people[best + far :])
-    groups = [*near.tolist(), int(beyond[-1]) if len(beyond) else 0]
+    far_counts = np.cumsum(people[best + far :])
+    groups = [*near.tolist(), int(far_counts[-1]) if len(far_counts) else 0]
     weights = [count * share for count, share in zip(groups, shares, strict=True)]
     bits = _COUNT_BITS + _WEIGHT_BITS + _SPARE_BITS
     gap = place_of(random_bits(bits, source) * sum(weights) >> bits, weights)
     rank = random_bits(_COUNT_BITS + _SPARE_BITS, source) * groups[-1] >> _COUNT_BITS + _SPARE_BITS
-    behind = int(np.searchsorted(beyond, rank, side="right"))
-    return best + gap + (behind if gap == far else 0)
+    excess = int(np.searchsorted(far_counts, rank, side="right"))
+    return best + gap + (excess if gap == far else 0)
 
 
 @cache
@@ -124,10 +124,10 @@ class MostFrequent(PureCentral[AnyArray, int]):
     columns: int
 
     def person(self, value: Any) -> AnyArray:
-        found = np.asarray(value)
-        if found.shape != (1, self.columns):
-            raise ValueError(f"one row of {self.columns} truth values is wanted, found shape {found.shape}")
-        return np.asarray(found != 0)
+        row = np.asarray(value)
+        if row.shape != (1, self.columns):
+            raise ValueError(f"one row of {self.columns} truth values is wanted, found shape {row.shape}")
+        return np.asarray(row != 0)
 
     @property
     def neutral(self) -> AnyArray:
@@ -140,8 +140,8 @@ class MostFrequent(PureCentral[AnyArray, int]):
             people += len(rows)
         missing = people - ones
         level = choose_level(np.bincount(missing, minlength=people + 1), self.epsilon, source)
-        alike = np.flatnonzero(missing == level)
-        return int(alike[int(source.integers(len(alike), 1)[0])])
+        ties = np.flatnonzero(missing == level)
+        return int(ties[int(source.integers(len(ties), 1)[0])])
 
 
 _ONE = np.uint64(1)
@@ -170,11 +170,11 @@ class FewestMistakes(PureCentral[Records, Hypothesis]):
         records = Records.joined(list(values))
         stumps = self.hypotheses == "stumps"
         grid = np.linspace(self.low, self.high, self.cells)
-        scored = _Stumps(records, grid) if stumps else _Conjunctions(records, self.literals)
-        people = scored.people()
+        family = _Stumps(records, grid) if stumps else _Conjunctions(records, self.literals)
+        people = family.people()
         mistakes = choose_level(people, self.epsilon, source.derive("level"))
         rank = int(source.derive("rank").integers(int(people[mistakes]), 1)[0])
-        return scored.find(mistakes, rank)
+        return family.find(mistakes, rank)
 
 
 class _Stumps:
@@ -192,8 +192,8 @@ class _Stumps:
 
     def find(self, mistakes: int, rank: int) -> Hypothesis:
         """Return the member of rank ``rank``, from 0, among those with ``mistakes`` mistakes."""
-        at = int(np.flatnonzero(self._mistakes.ravel() == mistakes)[rank])
-        feature, cell, side = np.unravel_index(at, self._mistakes.shape)
+        index = int(np.flatnonzero(self._mistakes.ravel() == mistakes)[rank])
+        feature, cell, side = np.unravel_index(index, self._mistakes.shape)
         return Stump(feature=int(feature), threshold=float(self._grid[cell]), sign=-1 if side else 1)
 
 
@@ -216,8 +216,8 @@ class _Conjunctions:
         return counts
 
     def find(self, mistakes: int, rank: int) -> Hypothesis:
-        found = _walk(self._bits, self._positive, self._literals, np.zeros(1, dtype=np.int64), mistakes, rank)
-        return Conjunction(features=tuple(int(feature) for feature in found))
+        features = _walk(self._bits, self._positive, self._literals, np.zeros(1, dtype=np.int64), mistakes, rank)
+        return Conjunction(features=tuple(int(feature) for feature in features))
 
 
 def _packed(features: Bits) -> Words:
@@ -252,42 +252,42 @@ def _ones(word: np.uint64) -> np.uint64:
 
 
 @njit
-def _walk(bits: Words, positive: Words, literals: int, counts: Indices, wanted: int, rank: int) -> Indices:
+def _walk(bits: Words, positive: Words, literals: int, counts: Indices, target: int, rank: int) -> Indices:
     """Go through all increasing tuples of features, in lexicographic order.
 
-    With ``wanted`` < 0, add to ``counts`` how many tuples make each number of mistakes. Otherwise return the tuple of
-    rank ``rank`` among those with ``wanted`` mistakes, in the same order (all -1 if there is none).
+    With ``target`` < 0, add to ``counts`` how many tuples make each number of mistakes. Otherwise return the tuple of
+    rank ``rank`` among those with ``target`` mistakes, in the same order (all -1 if there is none).
     """
     width, words = bits.shape
     prefix = literals - 1
-    chosen = np.arange(literals)
-    both = np.empty((literals, words), dtype=np.uint64)
-    both[0] = ~np.uint64(0)  # row l holds the conjunction of the first l features
+    features = np.arange(literals)
+    conjunctions = np.empty((literals, words), dtype=np.uint64)
+    conjunctions[0] = ~np.uint64(0)  # row l holds the conjunction of the first l features
     level = 0
     while True:
         for place in range(level, prefix):
             for k in range(words):
-                both[place + 1, k] = both[place, k] & bits[chosen[place], k]
-        for last in range(chosen[prefix - 1] + 1 if prefix else 0, width):
+                conjunctions[place + 1, k] = conjunctions[place, k] & bits[features[place], k]
+        for last in range(features[prefix - 1] + 1 if prefix else 0, width):
             wrong = np.uint64(0)
             for k in range(words):
-                wrong += _ones((both[prefix, k] & bits[last, k]) ^ positive[k])
-            if wanted < 0:
+                wrong += _ones((conjunctions[prefix, k] & bits[last, k]) ^ positive[k])
+            if target < 0:
                 counts[wrong] += 1
-            elif int(wrong) == wanted:
+            elif int(wrong) == target:
                 if rank == 0:
-                    chosen[prefix] = last
-                    return chosen
+                    features[prefix] = last
+                    return features
                 rank -= 1
         level = prefix - 1
-        while level >= 0 and chosen[level] == width - literals + level:
+        while level >= 0 and features[level] == width - literals + level:
             level -= 1
         if level < 0:
-            chosen[:] = -1
-            return chosen
-        chosen[level] += 1
+            features[:] = -1
+            return features
+        features[level] += 1
         for place in range(level + 1, prefix):
-            chosen[place] = chosen[place - 1] + 1
+            features[place] = features[place - 1] + 1
 
 
 Output = TypeVar("Output")
@@ -329,18 +329,18 @@ def choose(
     if not settings:
         raise BadInput("every setting of the grid needs at least one value")
     count = draw_count(law, source.derive("count"))
-    drawn = source.derive("settings").integers(len(settings), law.most)
+    picks = source.derive("settings").integers(len(settings), law.most)
 
     def attempt(run: int) -> tuple[float, Chosen[Output]]:
-        own = settings[int(drawn[run])]
-        output = fit(own, source.derive("fit", run))
-        return score(output, source.derive("score", run)), Chosen(output, own)
+        setting = settings[int(picks[run])]
+        output = fit(setting, source.derive("fit", run))
+        return score(output, source.derive("score", run)), Chosen(output, setting)
 
     best = attempt(0)
     for run in range(1, law.most if constant_time else count):
-        found = attempt(run)
-        if run < count and found[0] > best[0]:
-            best = found
+        candidate = attempt(run)
+        if run < count and candidate[0] > best[0]:
+            best = candidate
     return best[1]
 
 

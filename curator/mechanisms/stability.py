@@ -103,14 +103,14 @@ def plurality(counts: list[int]) -> tuple[int, int]:
     return int(winners(row)[0]), int(distances(row)[0])
 
 
-class _OfNumbers(StableFunction[Indices, int]):
+class _NumberFunction(StableFunction[Indices, int]):
     """A function of one whole number per person."""
 
     def person(self, value: Any) -> Indices:
-        found = np.asarray(value, dtype=np.float64).reshape(-1)
-        if found.shape != (1,) or not abs(found[0]) < 2.0**53 or found[0] != np.floor(found[0]):
+        number = np.asarray(value, dtype=np.float64).reshape(-1)
+        if number.shape != (1,) or not abs(number[0]) < 2.0**53 or number[0] != np.floor(number[0]):
             raise ValueError(f"one whole number is wanted, found shape {np.shape(value)}")
-        return found.astype(np.int64)
+        return number.astype(np.int64)
 
     @property
     def neutral(self) -> Indices:
@@ -118,17 +118,17 @@ class _OfNumbers(StableFunction[Indices, int]):
 
 
 @dataclass(frozen=True)
-class MostCommon(_OfNumbers):
+class MostCommon(_NumberFunction):
     """The most common number, the smallest in a tie."""
 
     def of(self, values: list[Indices]) -> tuple[int, int]:
-        found, counts = np.unique(np.concatenate(values), return_counts=True)
-        place, distance = plurality(counts.tolist())
-        return int(found[place]), distance
+        numbers, counts = np.unique(np.concatenate(values), return_counts=True)
+        index, distance = plurality(counts.tolist())
+        return int(numbers[index]), distance
 
 
 @dataclass(frozen=True)
-class ExactQuantile(_OfNumbers):
+class ExactQuantile(_NumberFunction):
     """The number of rank ceil(share n) among all: the median for a share of 1/2.
 
     With x sorted, replacing k records can change the result to any of x[r-k], ..., x[r+k], or to a number beyond all of
@@ -144,8 +144,8 @@ class ExactQuantile(_OfNumbers):
     def of(self, values: list[Indices]) -> tuple[int, int]:
         ordered = np.sort(np.concatenate(values))
         rank = max(0, math.ceil(self.share * len(ordered)) - 1)
-        alike = np.flatnonzero(ordered == ordered[rank])
-        return int(ordered[rank]), int(min(rank - alike[0], alike[-1] - rank))
+        ties = np.flatnonzero(ordered == ordered[rank])
+        return int(ordered[rank]), int(min(rank - ties[0], ties[-1] - rank))
 
 
 @dataclass(frozen=True)
@@ -165,9 +165,9 @@ class OfChunks(StableFunction[Records, Any]):
         records, votes = Records.joined(values), Counter[bytes]()
         for chunk in range(self.chunks):
             votes[self._one(records.take(np.arange(chunk, len(records), self.chunks)))] += 1
-        found = sorted(votes)
-        place, distance = plurality([votes[text] for text in found])
-        return canonical.decode(found[place]), distance
+        texts = sorted(votes)
+        index, distance = plurality([votes[text] for text in texts])
+        return canonical.decode(texts[index]), distance
 
     def _one(self, records: Records) -> bytes:
         try:

@@ -70,10 +70,10 @@ class LossSum(GaussianCentral[AnyArray, int]):
     mu: float
 
     def person(self, value: Any) -> AnyArray:
-        found = np.asarray(value, dtype=np.float64)
-        if found.ndim > 1 or not np.isfinite(found).all():
-            raise ValueError(f"finite losses are wanted, found shape {found.shape}")
-        return np.array([int(np.clip(found.sum(), 0, self.parts))])
+        losses = np.asarray(value, dtype=np.float64)
+        if losses.ndim > 1 or not np.isfinite(losses).all():
+            raise ValueError(f"finite losses are wanted, found shape {losses.shape}")
+        return np.array([int(np.clip(losses.sum(), 0, self.parts))])
 
     @property
     def neutral(self) -> AnyArray:
@@ -126,33 +126,33 @@ def clipped(rows: AnyArray, norm: float, cells: float) -> Floats:
     ``cells`` cells, and :func:`longest` must be positive.
     """
     rows = np.ascontiguousarray(rows, dtype=np.float32 if rows.dtype == np.float32 else np.float64)
-    found, squares, largest = np.empty(rows.shape), np.empty(rows.shape), np.empty(len(rows))
-    _measure(rows, norm, found, squares, largest)
+    scaled, squares, largest = np.empty(rows.shape), np.empty(rows.shape), np.empty(len(rows))
+    _measure(rows, norm, scaled, squares, largest)
     length = largest * np.sqrt(squares.sum(axis=1))
     bound = longest(cells, rows.shape[1])
-    _round(found, np.minimum(cells * _SHRINK, bound / np.maximum(length, 2.0**-60)))
-    return found
+    _round(scaled, np.minimum(cells * _SHRINK, bound / np.maximum(length, 2.0**-60)))
+    return scaled
 
 
 @njit
-def _measure(rows: AnyArray, norm: float, found: Floats, squares: Floats, largest: Floats) -> None:
-    """Write rows in units of the norm to ``found``, and squares of their coordinates over ``largest`` to ``squares``.
+def _measure(rows: AnyArray, norm: float, scaled: Floats, squares: Floats, largest: Floats) -> None:
+    """Write rows in units of the norm to ``scaled``, and squares of their coordinates over ``largest`` to ``squares``.
 
     ``largest`` is a row's largest coordinate, at least 1, so no square overflows.
     """
     for i in range(len(rows)):
-        largest[i], beyond = 1.0, 0
+        largest[i], longer = 1.0, 0
         for j in range(rows.shape[1]):
             value = np.float64(rows[i, j]) / norm
-            found[i, j], squares[i, j] = value, value * value
-            beyond += not abs(value) <= 1.0
-        if beyond:
+            scaled[i, j], squares[i, j] = value, value * value
+            longer += not abs(value) <= 1.0
+        if longer:
             finite = np.isfinite(rows[i]).all()
             for j in range(rows.shape[1]):
-                found[i, j] = min(max(found[i, j], -_FAR), _FAR) if finite else 0.0
-                largest[i] = max(largest[i], abs(found[i, j]))
+                scaled[i, j] = min(max(scaled[i, j], -_FAR), _FAR) if finite else 0.0
+                largest[i] = max(largest[i], abs(scaled[i, j]))
             for j in range(rows.shape[1]):
-                squares[i, j] = (found[i, j] / largest[i]) ** 2
+                squares[i, j] = (scaled[i, j] / largest[i]) ** 2
 
 
 @njit
@@ -224,13 +224,13 @@ class ClassMoments(GaussianCentral[Records, Moments]):
         second = np.zeros((self.width, self.width), dtype=np.int64)
         for records in values:
             for begin in range(0, len(records), _ROWS):
-                own = np.clip(records.labels[begin : begin + _ROWS], 0, self.classes - 1)
+                classes = np.clip(records.labels[begin : begin + _ROWS], 0, self.classes - 1)
                 rows = clipped(records.features[begin : begin + _ROWS], self.norm, float(GRID))
                 second += (rows.T @ rows).astype(np.int64)
                 for number in range(self.classes):
-                    held = rows[own == number]
-                    counts[number] += GRID * len(held)
-                    first[number] += held.sum(axis=0).astype(np.int64)
+                    members = rows[classes == number]
+                    counts[number] += GRID * len(members)
+                    first[number] += members.sum(axis=0).astype(np.int64)
         people, plain, square = self.deviations
         counts += whole_normals(up(people * GRID), self.classes, source.derive("counts"))
         first += whole_normals(up(plain * GRID), first.size, source.derive("first")).reshape(first.shape)
@@ -283,8 +283,8 @@ class CoordinateMoments(GaussianCentral[Records, CoordinateSums]):
     @property
     def deviations(self) -> tuple[float, float, float]:
         """Standard deviations of the noise on a sum of u, on a sum of its squares, and on a number of people."""
-        each = up(self.sensitivity / self.mu, 8.0)
-        return each, each if self.norm is not None else up(each / math.sqrt(11.0), 8.0), up(2.0 * each)
+        sigma = up(self.sensitivity / self.mu, 8.0)
+        return (sigma, sigma if self.norm is not None else up(sigma / math.sqrt(11.0), 8.0), up(2.0 * sigma))
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> CoordinateSums:
         first, second, ends = np.zeros((3, self.width), dtype=np.int64)
@@ -364,8 +364,8 @@ class NoisyShares(GaussianCentral[tuple[Indices, Floats], Indices]):
     @property
     def whole(self) -> int:
         """The number of units that make 1: a public power of two."""
-        wanted = Fraction(FINENESS * self.items) / Fraction(self.bound)
-        return min(1 << (-(-wanted.numerator // wanted.denominator) - 1).bit_length(), MOST_UNITS)
+        units = Fraction(FINENESS * self.items) / Fraction(self.bound)
+        return min(1 << (-(-units.numerator // units.denominator) - 1).bit_length(), MOST_UNITS)
 
     @property
     def sensitivity(self) -> float:
@@ -384,13 +384,13 @@ class NoisyShares(GaussianCentral[tuple[Indices, Floats], Indices]):
         """
         sums = np.zeros((2, self.items + 1), dtype=np.int64)
         for items, weights in values:
-            known = np.where((items >= 0) & (items < self.items), items, self.items)
+            indices = np.where((items >= 0) & (items < self.items), items, self.items)
             for half, part in zip(sums, _halves(weights), strict=True):
                 # Sums of fewer than 2^22 whole numbers of at most 2^31 are exact in doubles.
-                np.add(half, np.bincount(known, part, self.items + 1).astype(np.int64), out=half)
-        held = [(int(high) << _BITS) + int(low) for high, low in sums.T]
-        everybody, whole = max(sum(held), 1), self.whole
-        return np.array([weight * whole // everybody for weight in held[:-1]], dtype=np.int64)
+                np.add(half, np.bincount(indices, part, self.items + 1).astype(np.int64), out=half)
+        totals = [(int(high) << _BITS) + int(low) for high, low in sums.T]
+        total, scale = max(sum(totals), 1), self.whole
+        return np.array([weight * scale // total for weight in totals[:-1]], dtype=np.int64)
 
 
 def _halves(weights: Floats) -> tuple[AnyArray, AnyArray]:

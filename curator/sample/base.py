@@ -13,7 +13,7 @@ from common.core.errors import BadData
 from common.local.losses import Weighing
 from common.local.records import Records
 from curator.sample.rows import ShardRows, SingleRows
-from curator.sample.shard import AcceptanceTable, Picked, ScoreHistogram, Shard
+from curator.sample.shard import AcceptanceTable, AcceptedProposals, ScoreHistogram, Shard
 
 Answer = TypeVar("Answer")
 
@@ -30,24 +30,24 @@ class Sample(ABC):
         sizes: Number of records of each shard, in the sample's order; at least 1 and below 2^32 in all.
         dimension: Number of features d.
         dtype: Type of the features as learners see them, float32 or uint8.
-        opened: Resources that are closed with the sample.
-        whole: All rows, if they are in one piece in this process.
+        resources: Resources that are closed with the sample.
+        local_rows: All rows, if they are in one piece in this process.
     """
 
-    whole: ShardRows | None = None
+    local_rows: ShardRows | None = None
 
     def __init__(self, sizes: Sequence[int], dimension: int, dtype: np.dtype[Any]) -> None:
         if not 1 <= sum(sizes) <= MAX_RECORDS:
             raise BadData(f"a sample must hold between 1 and {MAX_RECORDS} records, found {sum(sizes)}")
         self.sizes = tuple(sizes)
-        self.opened = ExitStack()
+        self.resources = ExitStack()
         self.dimension, self.dtype = dimension, dtype
 
     def __len__(self) -> int:
         return sum(self.sizes)
 
     def close(self) -> None:
-        self.opened.close()
+        self.resources.close()
 
     @abstractmethod
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
@@ -69,8 +69,8 @@ class Sample(ABC):
     def refine(self, factor: int, most: int) -> None:
         self._all(Shard.refine, factor, most)
 
-    def check_room(self, each: int) -> None:
-        self._all(Shard.check_room, each)
+    def check_room(self, width: int) -> None:
+        self._all(Shard.check_room, width)
 
     def cumulative_losses(self) -> Iterator[AnyArray]:
         """Yield each shard's scores, to be stored (private)."""
@@ -80,16 +80,16 @@ class Sample(ABC):
     def restore(self, cumulative_losses: Iterable[AnyArray] | None, most: int) -> ScoreHistogram:
         """Set the scores to those from :meth:`cumulative_losses` of the same shards, or all to 0 (see the shard)."""
         parts = [None] * len(self.sizes) if cumulative_losses is None else cumulative_losses
-        counted = [
+        histograms = [
             self.ask(Shard.restore, {shard: (part, most)})[0]
             for shard, part in zip(range(len(self.sizes)), parts, strict=True)
         ]
-        return ScoreHistogram.merged(counted)
+        return ScoreHistogram.merged(histograms)
 
     @property
     def in_place(self) -> ShardRows | None:
         """All rows, if a loop in this process should read single rows in place; else None."""
-        return self.whole if self.whole is not None and self.whole.near else None
+        return self.local_rows if self.local_rows is not None and self.local_rows.near else None
 
     def check(self) -> None:
         """Refuse invalid records, as :meth:`common.local.records.Records.check` does."""
@@ -118,9 +118,11 @@ class Sample(ABC):
         }
         return Records.joined(self.ask(Shard.take, parts))
 
-    def pick(self, words: Words, acceptance_table: AcceptanceTable, gather: bool, ties: Words = _NO_WORDS) -> Picked:
+    def pick(
+        self, words: Words, acceptance_table: AcceptanceTable, gather: bool, ties: Words = _NO_WORDS
+    ) -> AcceptedProposals:
         """Propose one uniformly chosen record per word, and accept or reject it; see :meth:`Shard.pick`."""
-        return _joined(self._all(Shard.pick, words, ties, len(self), acceptance_table, gather))
+        return _join_proposals(self._all(Shard.pick, words, ties, len(self), acceptance_table, gather))
 
     def bucket_sums(self, acceptance_table: AcceptanceTable) -> tuple[int, ...]:
         """Add up the records' heights by buckets; return the start of each shard's sums, and the end of the last."""
@@ -128,20 +130,20 @@ class Sample(ABC):
 
     def find(
         self, points: Indices, words: Words, firsts: tuple[int, ...], acceptance_table: AcceptanceTable, gather: bool
-    ) -> Picked:
+    ) -> AcceptedProposals:
         """Propose the records at the given points of the sums, and accept or reject them; see :meth:`Shard.find`."""
-        asked = {shard: (points, words, firsts[shard], acceptance_table, gather) for shard in range(len(self.sizes))}
-        return _joined(self.ask(Shard.find, asked))
+        calls = {shard: (points, words, firsts[shard], acceptance_table, gather) for shard in range(len(self.sizes))}
+        return _join_proposals(self.ask(Shard.find, calls))
 
 
-def _joined(parts: list[Picked]) -> Picked:
+def _join_proposals(parts: list[AcceptedProposals]) -> AcceptedProposals:
     if len(parts) == 1:
         return parts[0]
-    places = np.concatenate([part.places for part in parts])
-    order = np.argsort(places)
+    indices = np.concatenate([part.places for part in parts])
+    order = np.argsort(indices)
     records = [part.records for part in parts if part.records is not None]
-    return Picked(
-        places[order],
+    return AcceptedProposals(
+        indices[order],
         np.concatenate([part.rows for part in parts])[order],
         Records.joined(records).take(order) if records else None,
         sum(part.undecided for part in parts),
@@ -158,12 +160,12 @@ class LocalSample(Sample):
         sizes = [len(part) for part in rows]
         super().__init__(sizes, rows[0].dimension, rows[0].dtype)
         firsts = [0, *accumulate(sizes)]
-        self.whole = rows[0] if len(rows) == 1 else None
+        self.local_rows = rows[0] if len(rows) == 1 else None
         self._shards = [Shard(part, first, threads) for part, first in zip(rows, firsts, strict=False)]
 
     @classmethod
-    def of(cls, records: Records) -> Self:
+    def from_records(cls, records: Records) -> Self:
         return cls([SingleRows(records)])
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
-        return [question(self._shards[shard], *given) for shard, given in arguments.items()]
+        return [question(self._shards[shard], *parameters) for shard, parameters in arguments.items()]

@@ -92,18 +92,18 @@ class Cluster(Sample):
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
         name = question.__name__
-        asked = [(shard, self._workers[shard]) for shard in arguments]
-        pending = [worker.answer.remote(name, arguments[shard]) for shard, worker in asked]
+        workers = [(shard, self._workers[shard]) for shard in arguments]
+        pending = [worker.answer.remote(name, arguments[shard]) for shard, worker in workers]
         answers = []
-        for (shard, worker), answer in zip(asked, pending, strict=True):
+        for (shard, worker), answer in zip(workers, pending, strict=True):
             answers.append(self._answer(shard, worker, answer, name, arguments[shard]))
             if question in _CHANGES:
-                kept = [] if question is Shard.restore else self._changes[shard]
-                kept = [change for change in kept if change[0] != Shard.bucket_sums.__name__]
-                self._changes[shard] = [*kept, (name, arguments[shard])]
+                changes = [] if question is Shard.restore else self._changes[shard]
+                changes = [change for change in changes if change[0] != Shard.bucket_sums.__name__]
+                self._changes[shard] = [*changes, (name, arguments[shard])]
         return answers
 
-    def _answer(self, shard: int, worker: Any, answer: Any, name: str, given: tuple[Any, ...]) -> Any:
+    def _answer(self, shard: int, worker: Any, answer: Any, name: str, arguments: tuple[Any, ...]) -> Any:
         for _ in range(MAX_LOSSES):
             try:
                 return ray.get(answer)
@@ -111,7 +111,7 @@ class Cluster(Sample):
                 raise error.cause or error from None
             except RayActorError:
                 worker = self._replaced(shard, worker)
-                answer = worker.answer.remote(name, given)
+                answer = worker.answer.remote(name, arguments)
         raise PeerUnavailable(
             f"worker {shard} of the sample died {MAX_LOSSES} times in a row: "
             f"see its log, and whether its machine has memory enough"
@@ -121,9 +121,9 @@ class Cluster(Sample):
         """Return the successor of a worker; the first caller that misses the worker starts it."""
         with self._lock:
             if self._workers[shard] is lost:
-                people, changes = self.sizes[shard], len(self._changes[shard])
+                size, changes = self.sizes[shard], len(self._changes[shard])
                 self._on_progress(
-                    f"worker {shard} of {len(self.sizes)} was lost; its successor brings the same {people:,} people "
+                    f"worker {shard} of {len(self.sizes)} was lost; its successor brings the same {size:,} people "
                     f"and repeats {changes} changes of their weights"
                 )
                 self._workers[shard] = self._start(shard)
@@ -137,21 +137,21 @@ def open_cluster(source: Source, population: RecordSource, on_progress: OnProgre
     """
     workers, n = source.scenario.curator.storage.workers, source.size
     sizes = [n * (k + 1) // workers - n * k // workers for k in range(workers)]
-    with ExitStack() as opened:
+    with ExitStack() as resources:
         if not ray.is_initialized():
             _connect(workers, max(sizes))
-            opened.callback(ray.shutdown)
+            resources.callback(ray.shutdown)
         cores = processors()
         threads = cores if os.environ.get("RAY_ADDRESS") else max(1, cores // workers)
         sample = Cluster(source, sizes, population, threads, on_progress)
-        opened.callback(sample.end)
+        resources.callback(sample.end)
         for shard, process in enumerate(sample.processes()):
             on_progress(f"worker {shard} of {workers} is process {process} and holds {sizes[shard]:,} people")
-        sample.opened.push(opened.pop_all())
+        sample.resources.push(resources.pop_all())
     return sample
 
 
-def _connect(workers: int, most: int) -> None:
+def _connect(workers: int, largest: int) -> None:
     # Lost workers are reported here; Ray would also print them to the caller's standard output.
     ray_worker._worker_logs_enabled = False
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
@@ -163,7 +163,7 @@ def _connect(workers: int, most: int) -> None:
             ray.init(address=address, **quiet)
         else:
             # Room for transfers: proposals, drawn records, and a shard's scores when they are stored.
-            ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=STORE + 2 * most, **quiet)
+            ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=STORE + 2 * largest, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadScenario(f"the Ray cluster cannot be used ({reason}): see RAY_ADDRESS, or take workers: 0") from None

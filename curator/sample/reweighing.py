@@ -23,8 +23,8 @@ from common.numerics.randomness import RandomSource
 from common.privacy.budget import MIN_SUPPORT, sampling_schedule
 from common.privacy.rounding import up
 from curator.sample.base import LocalSample, Sample
-from curator.sample.rows import GatheredRows, signed
-from curator.sample.shard import BLOCK, MAX_CUMULATIVE_LOSS, AcceptanceTable, Picked, ScoreHistogram, widened
+from curator.sample.rows import GatheredRows, margins_of
+from curator.sample.shard import BLOCK, MAX_CUMULATIVE_LOSS, AcceptanceTable, AcceptedProposals, ScoreHistogram, growth
 
 MIN_ACCEPTANCE = 1 / 64  # below this share of accepted proposals, a table of the weights is cheaper
 _WORDS = 1 << 16
@@ -72,15 +72,15 @@ class Density:
         if self.acceptance >= MIN_ACCEPTANCE:
             return AcceptanceTable(base, _limits(p))
         # Proposed in proportion to whole numbers >= p * most, and accepted so as to correct for the rounding up.
-        most = 1 << (62 - len(self).bit_length())
-        heights = np.ceil(p * most)
-        return AcceptanceTable(base, _limits(p * most / heights), heights.astype(np.int64))
+        scale = 1 << (62 - len(self).bit_length())
+        heights = np.ceil(p * scale)
+        return AcceptanceTable(base, _limits(p * scale / heights), heights.astype(np.int64))
 
 
 def _limits(p: Floats) -> Words:
     stripes = np.maximum(np.ceil(np.ldexp(p, 64)), 1.0)
-    whole = stripes >= 2.0**64
-    return np.where(whole, np.uint64(2**64 - 1), np.where(whole, 1.0, stripes).astype(np.uint64) - np.uint64(1))
+    certain = stripes >= 2.0**64
+    return np.where(certain, np.uint64(2**64 - 1), np.where(certain, 1.0, stripes).astype(np.uint64) - np.uint64(1))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -104,12 +104,12 @@ class Distinct:
 
     def take(self, places: Indices | slice) -> Records:
         """Return a copy of the records at the given ascending places among these."""
-        return _seen(self.sample.take(self.rows[places]), self.task)
+        return _transformed(self.sample.take(self.rows[places]), self.task)
 
-    def located(self, places: Indices) -> GatheredRows:
+    def gathered(self, places: Indices) -> GatheredRows:
         """Return the same records for compiled loops; long rows in memory are not copied."""
         rows = None if self.task else self.sample.in_place
-        return GatheredRows.of(self.take(places)) if rows is None else rows.located(self.rows[places])
+        return GatheredRows.from_records(self.take(places)) if rows is None else rows.gathered(self.rows[places])
 
     def signed_margins(self, plane: Linear) -> Singles:
         """Return l_i (<w, x_i> - b) of all records, shape (m,), as :meth:`Linear.gaps`; long rows are not copied.
@@ -121,10 +121,10 @@ class Distinct:
         if margins is not None:
             return margins
         blocks = (self.take(slice(begin, begin + _COPIED)) for begin in range(0, len(self), _COPIED))
-        return np.concatenate([signed(plane, block, np.arange(len(block))) for block in blocks])
+        return np.concatenate([margins_of(plane, block, np.arange(len(block))) for block in blocks])
 
 
-def _seen(records: Records, task: Task | None) -> Records:
+def _transformed(records: Records, task: Task | None) -> Records:
     return records if task is None else task.of(records)
 
 
@@ -168,30 +168,30 @@ class Sampler:
 
     def indices(self, count: int, source: RandomSource) -> Indices:
         """Draw ``count`` row numbers independently from mu, int64."""
-        parts = [picked.rows for picked in self._picked(count, source, gather=False)]
+        parts = [picked.rows for picked in self._accepted(count, source, gather=False)]
         return np.concatenate(parts)[:count] if parts else np.empty(0, dtype=np.int64)
 
     def draws(self, count: int, source: RandomSource) -> Records:
         """Draw ``count`` records independently from mu."""
-        parts = [picked.records for picked in self._picked(count, source, gather=True) if picked.records is not None]
+        parts = [picked.records for picked in self._accepted(count, source, gather=True) if picked.records is not None]
         none = Records(np.empty((0, self._sample.dimension), dtype=self.dtype), np.empty(0, dtype=np.int8))
-        return _seen(Records.joined(parts, count) if parts else none, self._task)
+        return _transformed(Records.joined(parts, count) if parts else none, self._task)
 
-    def located(self, count: int, source: RandomSource) -> GatheredRows:
+    def gathered(self, count: int, source: RandomSource) -> GatheredRows:
         """Draw the records of :meth:`draws` for a compiled loop; long rows in memory are not copied."""
-        whole = None if self._task else self._sample.whole
-        if whole is None:
-            return GatheredRows.of(self.draws(count, source))
+        rows = None if self._task else self._sample.local_rows
+        if rows is None:
+            return GatheredRows.from_records(self.draws(count, source))
         numbers = self.indices(count, source)
-        return whole.copied(numbers) if self._sample.in_place is None else whole.located(numbers)
+        return rows.copied(numbers) if self._sample.in_place is None else rows.gathered(numbers)
 
     def distinct(self, count: int, source: RandomSource) -> Distinct:
         """Draw ``count`` records independently from mu; return the distinct ones with their counts."""
-        drawn = self.indices(count, source)
+        numbers = self.indices(count, source)
         if len(self._sample) > _FEW * count:
-            rows, times = np.unique(drawn, return_counts=True)
+            rows, times = np.unique(numbers, return_counts=True)
         else:
-            table = np.bincount(drawn)
+            table = np.bincount(numbers)
             rows = np.flatnonzero(table)
             times = table[rows]
         return Distinct(self._sample, rows, times, self._task)
@@ -207,30 +207,30 @@ class Sampler:
         The weights are the same doubles on every machine, however the sample is split.
         """
         for records, scores in self._sample.scored_blocks(BLOCK):
-            yield _seen(records, self._task), self._density.relative(scores.astype(np.int64))
+            yield _transformed(records, self._task), self._density.relative(scores.astype(np.int64))
 
-    def _picked(self, count: int, source: RandomSource, *, gather: bool) -> Iterator[Picked]:
+    def _accepted(self, count: int, source: RandomSource, *, gather: bool) -> Iterator[AcceptedProposals]:
         """Yield batches of accepted proposals until there are at least ``count``."""
         while count > 0:
-            if not len(self._chances.heights):
+            if not len(self._acceptance.heights):
                 words = source.words(min(int(count / self._density.acceptance * 1.02) + 32, _WORDS))
-                picked = self._sample.pick(words, self._chances, gather)
+                picked = self._sample.pick(words, self._acceptance, gather)
                 if picked.undecided:
-                    picked = self._sample.pick(words, self._chances, gather, source.words(len(words)))
+                    picked = self._sample.pick(words, self._acceptance, gather, source.words(len(words)))
             else:
                 batch = min(count + 32, _WORDS)
-                points, words = source.integers(self._piles[-1], batch), source.words(batch)
-                picked = self._sample.find(points, words, self._piles, self._chances, gather)
+                points, words = source.integers(self._bucket_sums[-1], batch), source.words(batch)
+                picked = self._sample.find(points, words, self._bucket_sums, self._acceptance, gather)
             count -= len(picked.rows)
             yield picked
 
     @cached_property
-    def _chances(self) -> AcceptanceTable:
+    def _acceptance(self) -> AcceptanceTable:
         return self._density.acceptance_table()
 
     @cached_property
-    def _piles(self) -> tuple[int, ...]:
-        return self._sample.bucket_sums(self._chances)
+    def _bucket_sums(self) -> tuple[int, ...]:
+        return self._sample.bucket_sums(self._acceptance)
 
 
 HEADROOM = 2.0**-20
@@ -292,11 +292,11 @@ class Reweighing:
 
         Raises BadData for scores that are impossible after these reweighs.
         """
-        restored = cls(len(sample), kappa, eta)
+        reweighing = cls(len(sample), kappa, eta)
         grains = [weighing.grain for weighing in reweighs]
-        restored.updates, restored._parts = len(grains), max(grains, default=1)
-        restored._histogram = sample.restore(cumulative_losses, restored.updates * restored._parts)
-        return restored
+        reweighing.updates, reweighing._parts = len(grains), max(grains, default=1)
+        reweighing._histogram = sample.restore(cumulative_losses, reweighing.updates * reweighing._parts)
+        return reweighing
 
     def update(self, sample: Sample, weighing: Weighing) -> None:
         """Multiply each weight by ``exp(-eta (1 - loss_i))``, where loss_i is the loss of record i by ``weighing``.
@@ -317,7 +317,7 @@ class Reweighing:
     def widening(self, weighing: Weighing) -> int:
         """Return how many more bytes per record such a reweigh needs temporarily; 0 if counts keep their width."""
         parts = max(self._parts, weighing.grain)
-        return widened(self.updates * self._parts, (self.updates + 1) * parts)
+        return growth(self.updates * self._parts, (self.updates + 1) * parts)
 
     def density(self) -> Density:
         return Density(self._histogram, self.eta / self._parts, self._cut())
@@ -331,8 +331,8 @@ class Reweighing:
 
     def sampler(self, sample: Sample | Records) -> Sampler:
         """Return a sampler of mu over the reweighed sample; plain records are a sample that was never reweighed."""
-        held = LocalSample.of(sample) if isinstance(sample, Records) else sample
-        return Sampler(held, self.density(), self.share_bound())
+        shards = LocalSample.from_records(sample) if isinstance(sample, Records) else sample
+        return Sampler(shards, self.density(), self.share_bound())
 
     def sampling_bound(self) -> float:
         """Return s, a bound (rounded up) on the total variation between mu and mu' of neighbouring samples.

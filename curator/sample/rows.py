@@ -68,12 +68,12 @@ class ShardRows(ABC):
         """Return a copy of the given rows in the given order; the numbers must be in 0..n-1."""
 
     @abstractmethod
-    def located(self, rows: Indices) -> GatheredRows:
+    def gathered(self, rows: Indices) -> GatheredRows:
         """Return the given rows in the given order, for a loop that reads them in place."""
 
     def copied(self, rows: Indices) -> GatheredRows:
         """Return copies of the given rows in the given order, for a loop."""
-        return GatheredRows.of(self.take(rows))
+        return GatheredRows.from_records(self.take(rows))
 
     def signed_margins(self, plane: Linear, rows: Indices) -> Singles | None:
         return None
@@ -142,7 +142,7 @@ class GatheredRows(NamedTuple):
     codes: Codes | None
 
     @classmethod
-    def of(cls, records: Records) -> GatheredRows:
+    def from_records(cls, records: Records) -> GatheredRows:
         return cls(np.asarray(records.features), np.asarray(records.labels), None, None)
 
     @property
@@ -151,7 +151,7 @@ class GatheredRows(NamedTuple):
 
 
 @njit_inlined
-def how_many(matrix: AnyArray, rows: Indices | None) -> int:
+def draw_total(matrix: AnyArray, rows: Indices | None) -> int:
     """Return the number of draws."""
     return len(matrix) if rows is None else len(rows)
 
@@ -185,21 +185,21 @@ def vector(matrix: AnyArray, place: int, count: int | None) -> Any:
 
 
 @njit_inlined
-def some_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
+def load_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
     """Return features j, ..., j + 7 of a row, draw k, as a vector of float32; only ``count`` of them, if not None.
 
-    They stay available to :func:`some_features_again` until draw k + 2 is read.
+    They stay available to :func:`reload_features` until draw k + 2 is read.
     """
-    found = vector(matrix, row * matrix.shape[1] + j, count)
+    raw = vector(matrix, row * matrix.shape[1] + j, count)
     if codes is None:
-        return singles(found)
-    values = singles(found & vector(codes.bits, j, count)) * codes.step + vector(_ONES, 0, count) * codes.low
+        return singles(raw)
+    values = singles(raw & vector(codes.bits, j, count)) * codes.step + vector(_ONES, 0, count) * codes.low
     store(codes.room, (k & 1) * codes.room.shape[1] + j, values)
     return values
 
 
 @njit_inlined
-def some_features_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
+def reload_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
     """Return features of a row, draw k, that were read before."""
     if codes is None:
         return singles(vector(matrix, row * matrix.shape[1] + j, count))
@@ -213,7 +213,7 @@ def line_of(matrix: AnyArray) -> int:
 
 
 @njit_inlined
-def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: int, j: int) -> None:
+def prefetch_draw(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: int, j: int) -> None:
     """Prefetch feature j and the label of a coming draw while draw k is processed.
 
     Call it for every :func:`line_of` features. It has no branch or loop, so that the compiler omits reference counts of
@@ -250,7 +250,7 @@ class SingleRows(ShardRows):
         gather(self._labels.reshape(-1, 1), rows, labels)
         return Records(features, labels[:, 0])
 
-    def located(self, rows: Indices) -> GatheredRows:
+    def gathered(self, rows: Indices) -> GatheredRows:
         return GatheredRows(self._features, self._labels, rows, None)
 
     def signed_margins(self, plane: Linear, rows: Indices) -> Singles:
@@ -262,28 +262,28 @@ class SingleRows(ShardRows):
         if self._last is not None and self._last[0] == plane:
             return self._last[1][rows]
         if len(self) > _MANY * len(rows):
-            return signed(plane, Records(self._features, self._labels), rows)
-        self._last = plane, signed(plane, Records(self._features, self._labels), np.arange(len(self)))
+            return margins_of(plane, Records(self._features, self._labels), rows)
+        self._last = plane, margins_of(plane, Records(self._features, self._labels), np.arange(len(self)))
         return self._last[1][rows]
 
     def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
         if self._last is None or weighing != HypothesisLoss(self._last[0]):
             return super().losses(weighing)
         margins, labels = self._last[1], self._labels
-        return lambda begin, end: wrong(margins[begin:end], labels[begin:end])
+        return lambda begin, end: zero_one_losses(margins[begin:end], labels[begin:end])
 
     def check(self) -> None:
         self.block(0, len(self)).check()
 
 
-def signed(plane: Linear, records: Records, rows: Indices) -> Singles:
+def margins_of(plane: Linear, records: Records, rows: Indices) -> Singles:
     """Return l_i (<w, x_i> - b) of the given rows, on all cores if there are many."""
     parts = processors() if len(rows) * records.dimension >= _SWEPT else 1
     gaps = on_all_cores(lambda share: plane.gaps(records.features, share), np.array_split(rows, parts))
     return np.concatenate(gaps) * records.labels[rows]
 
 
-def wrong(margins: Singles, labels: Labels) -> Bits:
+def zero_one_losses(margins: Singles, labels: Labels) -> Bits:
     """Return the 0/1 losses; on the boundary, and where the margin is NaN, the prediction is -1."""
     return np.where(labels > 0, ~(margins > 0.0), margins < 0.0).astype(np.uint8)
 
@@ -306,7 +306,7 @@ class Grid:
     step: float
 
     @classmethod
-    def over(cls, low: float, high: float) -> Grid:
+    def between(cls, low: float, high: float) -> Grid:
         """Return the finest grid that reaches from low to high, which must be finite."""
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise BadScenario(
@@ -322,9 +322,9 @@ class Grid:
             step *= 2.0
 
     @classmethod
-    def of(cls, people: PopulationSpec) -> Grid:
+    def for_population(cls, people: PopulationSpec) -> Grid:
         """Return the grid over the public bounds of these people's features: [0, 1] for tables, else +-norm."""
-        return cls.over(0.0, 1.0) if people.table is not None else cls.over(-people.norm, people.norm)
+        return cls.between(0.0, 1.0) if people.table is not None else cls.between(-people.norm, people.norm)
 
     def encode(self, records: Records) -> AnyArray:
         """Round float32 records to the nearest values of the grid, clipped to its ends; shape (n, d), uint16.
@@ -355,33 +355,33 @@ class FixedRows(ShardRows):
         self.grid = grid
 
     @classmethod
-    def of(cls, records: Records, grid: Grid) -> FixedRows:
+    def from_records(cls, records: Records, grid: Grid) -> FixedRows:
         return cls(grid.encode(records), grid)
 
     def block(self, begin: int, end: int) -> Records:
-        return self._decoded(self._codes[begin:end])
+        return self._decode_rows(self._codes[begin:end])
 
     def take(self, rows: Indices) -> Records:
-        return self._decoded(self._copies(rows))
+        return self._decode_rows(self._copies(rows))
 
     def _copies(self, rows: Indices) -> AnyArray:
         codes = np.empty((len(rows), self.dimension), dtype=np.uint16)
         gather(self._codes, rows, codes)
         return codes
 
-    def located(self, rows: Indices) -> GatheredRows:
-        return GatheredRows(self._codes, None, rows, self._meaning())
+    def gathered(self, rows: Indices) -> GatheredRows:
+        return GatheredRows(self._codes, None, rows, self._code_table())
 
     def copied(self, rows: Indices) -> GatheredRows:
-        return GatheredRows(self._copies(rows), None, None, self._meaning())
+        return GatheredRows(self._copies(rows), None, None, self._code_table())
 
-    def _meaning(self) -> Codes:
+    def _code_table(self) -> Codes:
         bits = np.full(self.dimension, 0xFFFF, dtype=np.uint16)
         bits[0] = 0xFFFE
         room = np.zeros((2, self.dimension + WIDTH), dtype=np.float32)
         return Codes(np.float32(self.grid.low), np.float32(self.grid.step), bits, room)
 
-    def _decoded(self, codes: AnyArray) -> Records:
+    def _decode_rows(self, codes: AnyArray) -> Records:
         features = np.empty(codes.shape, dtype=np.float32)
         labels = np.empty(len(codes), dtype=np.int8)
         steps = _unrolled([self.grid.step] * self.dimension, np.float32)
@@ -400,7 +400,7 @@ class FixedRows(ShardRows):
         plane = weighing.hypothesis if isinstance(weighing, HypothesisLoss) and weighing.loss == "zero-one" else None
         if not isinstance(plane, Linear):
             return super().losses(weighing)
-        integers, threshold = self._integers(plane)
+        integers, threshold = self._integer_weights(plane)
         weights = _unrolled([*integers.tolist(), *[0] * (self.dimension - len(integers))], np.float64)
         compare = _mistakes_unrolled if isinstance(weights, tuple) else _mistakes
 
@@ -411,7 +411,7 @@ class FixedRows(ShardRows):
 
         return mistakes
 
-    def _integers(self, plane: Linear) -> tuple[Indices, float]:
+    def _integer_weights(self, plane: Linear) -> tuple[Indices, float]:
         # Integers W and t such that <w, x> > b iff sum_j W_j c_j > t, c_0 without the label's bit.
         bits = min(_MAX_WEIGHT_BITS, _SUM_BITS - 16 - self.dimension.bit_length())
         weights = np.array(plane.weights)
@@ -420,10 +420,10 @@ class FixedRows(ShardRows):
         integers = np.rint(np.ldexp(weights, -exponent)).astype(np.int64)
         # The grid's low is an even number of steps; Python's integers and fractions are exact.
         first, *rest = integers.tolist()
-        least = int(self.grid.low / self.grid.step) // 2 * (first + 2 * sum(rest))
-        threshold = math.floor(Fraction(plane.threshold) / Fraction(self.grid.step) / Fraction(2) ** exponent) - least
-        beyond = 1 << _SUM_BITS
-        return integers, float(max(min(threshold, beyond), -beyond))
+        offset = int(self.grid.low / self.grid.step) // 2 * (first + 2 * sum(rest))
+        threshold = math.floor(Fraction(plane.threshold) / Fraction(self.grid.step) / Fraction(2) ** exponent) - offset
+        limit = 1 << _SUM_BITS
+        return integers, float(max(min(threshold, limit), -limit))
 
 
 def _unrolled(values: Sequence[Any], dtype: type[Any]) -> Any:
@@ -476,8 +476,8 @@ def _mistakes(codes: AnyArray, weights: Any, threshold: float, wrong: Bits) -> N
             even = fma(singles(load_some(codes, i * width + j, left)), load_some(singly, j, left), even)
         # The first code is used without its lowest bit, which is the label.
         label = np.int64(codes[i, 0] & 1)
-        beyond = np.float64(np.int64(codes[i, 0]) - np.int64(codes[i, 0] >> 1))
-        gap = np.float64(total(even + odd)) - weights[0] * beyond - threshold
+        surplus = np.float64(np.int64(codes[i, 0]) - np.int64(codes[i, 0] >> 1))
+        gap = np.float64(total(even + odd)) - weights[0] * surplus - threshold
         if abs(gap) <= slack:
             gap = _sum(codes, i, weights) - threshold
         wrong[i] = np.uint8(np.int64(gap > 0.0) ^ label)
@@ -485,10 +485,10 @@ def _mistakes(codes: AnyArray, weights: Any, threshold: float, wrong: Bits) -> N
 
 @njit_exact
 def _sum(codes: AnyArray, i: int, weights: Any) -> Any:
-    found = weights[0] * np.float64(np.int32(codes[i, 0] >> 1))
+    total = weights[0] * np.float64(np.int32(codes[i, 0] >> 1))
     for j in range(1, len(weights)):
-        found += weights[j] * np.float64(np.int32(codes[i, j]))
-    return found
+        total += weights[j] * np.float64(np.int32(codes[i, j]))
+    return total
 
 
 @njit_exact

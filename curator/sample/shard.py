@@ -23,7 +23,7 @@ _WORTH = 1 << 22  # number of feature values that is worth another thread
 _DENSE = 1 << 22  # scores up to which a thread counts in a table (32 MiB at most); above, it sorts
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 MAX_CUMULATIVE_LOSS = int(np.iinfo(np.uint32).max)
-STEP = 512  # records per entry in the table of :func:`stack`; one of them is found by a linear search
+STEP = 512  # records per entry in the table of :func:`accumulate_heights`; one of them is found by a linear search
 _AHEAD = 64
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -61,7 +61,7 @@ class AcceptanceTable:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Picked:
+class AcceptedProposals:
     """The result of a batch of proposals.
 
     Attributes:
@@ -93,7 +93,7 @@ class Shard:
         self._threads = threads
         self._cumulative_losses: AnyArray = np.zeros(len(rows), dtype=np.uint8)
         self._most = 0
-        self._stairs: Indices = np.zeros(0, dtype=np.int64)
+        self._height_sums: Indices = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -124,7 +124,7 @@ class Shard:
         def add(begin: int, end: int) -> None:
             _add(self._cumulative_losses[begin:end], losses(begin, end), factor)
 
-        return self._counted(add, most)
+        return self._histogram_after(add, most)
 
     def refine(self, factor: int, most: int) -> None:
         """Multiply every score by a factor; ``most`` is the greatest score possible afterwards: see :meth:`reweigh`."""
@@ -152,17 +152,17 @@ class Shard:
         if most < 0 or int(cumulative_losses.max(initial=0)) > most:
             raise BadData(f"stored weights lie outside [0, {most}]")
         self._cumulative_losses, self._most = np.array(cumulative_losses), most
-        return self._counted(lambda begin, end: None, most)
+        return self._histogram_after(lambda begin, end: None, most)
 
     def _advance(self, reached: int, most: int) -> None:
         if reached > most:
             raise ValueError(f"scores may reach {reached}, beyond {most}: restore the sample before another law begins")
         self._most = reached
 
-    def _counted(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
+    def _histogram_after(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
         """Do work on every block of records, and count the resulting scores, on all cores in bounded memory."""
-        even = -(-len(self) // (self._threads or processors()))
-        size = min(_SHARE, max(even, -(-_WORTH // self._rows.dimension)))
+        evenly = -(-len(self) // (self._threads or processors()))
+        size = min(_SHARE, max(evenly, -(-_WORTH // self._rows.dimension)))
 
         def share(start: int) -> ScoreHistogram:
             end = min(start + size, len(self))
@@ -186,10 +186,16 @@ class Shard:
         with ThreadPoolExecutor(self._threads, "shard") as pool:
             return ScoreHistogram.merged(list(pool.map(share, starts)))
 
-    def check_room(self, each: int) -> None:
-        check_memory(f"widening the counts of {len(self):,} people", each * len(self), "reweigh by mistakes (zero-one)")
+    def check_room(self, width: int) -> None:
+        check_memory(
+            f"widening the counts of {len(self):,} people",
+            width * len(self),
+            "reweigh by mistakes (zero-one)",
+        )
 
-    def pick(self, words: Words, ties: Words, size: int, acceptance_table: AcceptanceTable, gather: bool) -> Picked:
+    def pick(
+        self, words: Words, ties: Words, size: int, acceptance_table: AcceptanceTable, gather: bool
+    ) -> AcceptedProposals:
         """Go through proposals of single records of the whole sample (:func:`accept`), and pick those of this shard.
 
         The words are the same for all shards, and ``size`` is the total number of records. With ``gather`` the records
@@ -197,37 +203,37 @@ class Shard:
         """
         places, rows = np.empty((2, len(words)), dtype=np.int64)
         table = (acceptance_table.base, acceptance_table.limits)
-        found, undecided = accept(words, ties, size, self._first, self._cumulative_losses, *table, places, rows)
-        return self._picked(places[:found], rows[:found], undecided, gather)
+        count, undecided = accept(words, ties, size, self._first, self._cumulative_losses, *table, places, rows)
+        return self._accepted(places[:count], rows[:count], undecided, gather)
 
     def bucket_sums(self, acceptance_table: AcceptanceTable) -> int:
         """Add up the heights of this shard's records by buckets, for :meth:`find`; return their sum."""
         stairs = np.empty(-(-len(self) // STEP), dtype=np.int64)
-        stack(self._cumulative_losses, acceptance_table.base, acceptance_table.heights, stairs)
-        self._stairs = stairs
+        accumulate_heights(self._cumulative_losses, acceptance_table.base, acceptance_table.heights, stairs)
+        self._height_sums = stairs
         return int(stairs[-1]) if len(self) else 0
 
     def find(
         self, points: Indices, words: Words, first: int, acceptance_table: AcceptanceTable, gather: bool
-    ) -> Picked:
+    ) -> AcceptedProposals:
         """Find the records at the given points of all shards' cumulative heights; this shard's begin at ``first``.
 
         Each is accepted if its word is at most its limit.
         """
         places, rows = np.empty((2, len(points)), dtype=np.int64)
         table = (acceptance_table.base, acceptance_table.limits, acceptance_table.heights)
-        found = find(points, words, first, self._cumulative_losses, *table, self._stairs, places, rows)
-        return self._picked(places[:found], rows[:found], 0, gather)
+        count = find(points, words, first, self._cumulative_losses, *table, self._height_sums, places, rows)
+        return self._accepted(places[:count], rows[:count], 0, gather)
 
-    def _picked(self, places: Indices, rows: Indices, undecided: int, gather: bool) -> Picked:
+    def _accepted(self, places: Indices, rows: Indices, undecided: int, gather: bool) -> AcceptedProposals:
         records = self._rows.take(rows) if gather else None
-        return Picked(places, rows + self._first, records, undecided)
+        return AcceptedProposals(places, rows + self._first, records, undecided)
 
 
-def widened(before: int, after: int) -> int:
-    """Return the bytes per record of counts up to ``after`` if counts up to ``before`` are narrower, else 0."""
-    wide = np.dtype(_width(min(after, MAX_CUMULATIVE_LOSS)))
-    return wide.itemsize if wide != np.dtype(_width(before)) else 0
+def growth(old_score: int, new_score: int) -> int:
+    """Return the bytes per record of scores up to ``new_score`` if those up to ``old_score`` are narrower, else 0."""
+    wide = np.dtype(_width(min(new_score, MAX_CUMULATIVE_LOSS)))
+    return wide.itemsize if wide != np.dtype(_width(old_score)) else 0
 
 
 def _width(most: int) -> type[np.unsignedinteger[Any]]:
@@ -242,9 +248,9 @@ def _add(cumulative_losses: AnyArray, losses: AnyArray, factor: int) -> None:
 
 @njit
 def _tally(cumulative_losses: AnyArray, tables: AnyArray) -> None:
-    turns = len(tables) - 1
+    mask = len(tables) - 1
     for i in range(len(cumulative_losses)):
-        tables[i & turns, cumulative_losses[i]] += 1
+        tables[i & mask, cumulative_losses[i]] += 1
 
 
 @njit
@@ -269,7 +275,7 @@ def accept(
     biased = (np.uint64(1) << _32) % n
     count, last = len(cumulative_losses), len(limits) - 1
     least = limits[0] >> _32
-    found: Any = 0
+    accepted_count: Any = 0
     undecided = 0
     for k in range(len(words)):
         if k + _AHEAD < len(words) and (words[k + _AHEAD] >> _32) >= least:
@@ -280,9 +286,9 @@ def accept(
             continue
         high = words[k] >> _32
         if high < least:
-            places[found] = k
-            rows[found] = row
-            found += 1
+            places[accepted_count] = k
+            rows[accepted_count] = row
+            accepted_count += 1
             continue
         limit = limits[level(cumulative_losses[row], base, last)]
         accepted = high < (limit >> _32)
@@ -292,14 +298,14 @@ def accept(
             else:
                 accepted = (ties[k] >> _32) <= (limit & _LOW)
         # Written whether accepted or not, since a branch here would be mispredicted and would wait for memory.
-        places[found] = k
-        rows[found] = row
-        found += np.int64(accepted)
-    return found, undecided
+        places[accepted_count] = k
+        rows[accepted_count] = row
+        accepted_count += np.int64(accepted)
+    return accepted_count, undecided
 
 
 @njit
-def stack(cumulative_losses: AnyArray, base: int, heights: Indices, stairs: Indices) -> None:
+def accumulate_heights(cumulative_losses: AnyArray, base: int, heights: Indices, stairs: Indices) -> None:
     """Sum up the heights of the records, and store the sum after every :data:`STEP` of them."""
     last = len(heights) - 1
     total = 0
@@ -319,7 +325,7 @@ def find(
     Points outside this shard's sums are left to other shards. Returns how many are accepted.
     """
     last = len(heights) - 1
-    found: Any = 0
+    accepted_count: Any = 0
     for k in range(len(points)):
         point = points[k] - first
         if point < 0 or len(stairs) == 0 or point >= stairs[-1]:
@@ -330,7 +336,7 @@ def find(
         while left >= heights[level(cumulative_losses[row], base, last)]:
             left -= heights[level(cumulative_losses[row], base, last)]
             row += 1
-        places[found] = k
-        rows[found] = row
-        found += np.int64(words[k] <= limits[level(cumulative_losses[row], base, last)])
-    return int(found)
+        places[accepted_count] = k
+        rows[accepted_count] = row
+        accepted_count += np.int64(words[k] <= limits[level(cumulative_losses[row], base, last)])
+    return int(accepted_count)

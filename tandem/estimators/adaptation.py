@@ -31,7 +31,7 @@ class Adapter(HybridEstimator):
     _known_options: ClassVar[Mapping[str, Any]] = {"population_fraction": 0.3, "id_column": None, "choice": None}
     _learner: ClassVar[str]
     _loss: ClassVar[str]
-    _usual: ClassVar[Mapping[str, Any]]
+    _defaults: ClassVar[Mapping[str, Any]]
     """Default settings of the learner. Every ``output`` costs the same: these are best in practice."""
 
     public_clipped_: dict[str, float]
@@ -69,14 +69,14 @@ class Adapter(HybridEstimator):
             raise BadFit(f"{type(self).__name__} adapts from a public sample of another domain: give public=(X, y)")
         if population is None and self._settings()["private"] == "source":
             raise BadFit("private: source has no people of the target to test on: give population=(X, y)")
-        seed = self._begun(further)
+        seed = self._checked_seed(further)
         self._open = frames.labelled(public, y, "public")[0]
         people = self._people(X, y)
         del self._open
-        others = self._others(public, y, "public")
-        self._settle(others)
-        self.public_clipped_ = frames.clipped_shares(others, self._described(PUBLIC))
-        text = frames.warning_text(self.public_clipped_, self._response_cost(others))
+        sample = self._read_sample(public, y, "public")
+        self._settle(sample)
+        self.public_clipped_ = frames.clipped_shares(sample, self._table_source(PUBLIC))
+        text = frames.warning_text(self.public_clipped_, self._response_cost(sample))
         if text:
             warnings.warn(text, frames.PublicClippingWarning, stacklevel=3)
         sides = self._sides(people, seed, X, y, population)
@@ -87,10 +87,10 @@ class Adapter(HybridEstimator):
             title="A model adapted from a public sample to a private one, tested on the population",
             protocol="learn-and-test",
             alpha=0.1,
-            public={"table": self._described(PUBLIC).wire()},
+            public={"table": self._table_source(PUBLIC).wire()},
         )
         tree["agents"]["loss"] = self._loss
-        self._carry_out(tree, sides, seed, others)
+        self._carry_out(tree, sides, seed, sample)
         return self
 
     def _public_bounds(self, columns: list[str]) -> Any:
@@ -100,9 +100,9 @@ class Adapter(HybridEstimator):
     def _by_public(self) -> bool:
         return isinstance(self.bounds, str) and self.bounds == "public"
 
-    def _settle(self, others: polars.DataFrame) -> None: ...
+    def _settle(self, sample: polars.DataFrame) -> None: ...
 
-    def _response_cost(self, others: polars.DataFrame) -> float:
+    def _response_cost(self, sample: polars.DataFrame) -> float:
         return 0.0
 
     def _columns(self) -> dict[str, int]:
@@ -112,11 +112,11 @@ class Adapter(HybridEstimator):
         return {"private": "target", **plain(frames.mapping(self.settings, "settings"))}
 
     def _learning(self) -> dict[str, Any]:
-        given = self._settings()
-        norm = given.setdefault("norm", 1.0 if self._by_public else 0.5 * math.sqrt(self._schema.dimension))
+        settings = self._settings()
+        norm = settings.setdefault("norm", 1.0 if self._by_public else 0.5 * math.sqrt(self._schema.dimension))
         # A norm that is not a number is refused when the scenario is parsed.
         most = MAX_SCORES / math.hypot(norm, 1.0) if isinstance(norm, int | float) else MAX_RADIUS
-        one = {
+        learner = {
             "name": self._learner,
             **self._columns(),
             "alpha": 0.5,
@@ -124,15 +124,15 @@ class Adapter(HybridEstimator):
             "iterations": 500,
             "start": "public",
             "whitening": "public" if self._by_public else "none",
-            **self._usual,
-            **given,
+            **self._defaults,
+            **settings,
         }
         if self.grid is None:
-            return {"mu": "plan", **one}
-        judges = "public" if given["private"] == "source" else "held-out"
+            return {"mu": "plan", **learner}
+        judges = "public" if settings["private"] == "source" else "held-out"
         grid = {name: list(values) for name, values in frames.mapping(self.grid, "grid").items()}
-        several = {"name": "chosen", "learner": one, "grid": grid, "loss": self._loss, "judges": judges}
-        return {"mu": "plan", **several, **CHOICE, **frames.mapping(self._value("choice"), "choice")}
+        search = {"name": "chosen", "learner": learner, "grid": grid, "loss": self._loss, "judges": judges}
+        return {"mu": "plan", **search, **CHOICE, **frames.mapping(self._value("choice"), "choice")}
 
     def _assumptions(self) -> tuple[str, ...]:
         return (*super()._assumptions(), "every record of the public sample")
@@ -185,7 +185,7 @@ class DomainAdapter(HybridClassifier, Adapter):
     _known_options: ClassVar = {**Adapter._known_options, "classes": None}
     _learner = "ncnvx-adap"
     _loss = "zero-one"
-    _usual: ClassVar = {"output": "average"}
+    _defaults: ClassVar = {"output": "average"}
 
 
 class DomainAdapterRegressor(BoundedRegressor, Adapter):
@@ -216,18 +216,18 @@ class DomainAdapterRegressor(BoundedRegressor, Adapter):
     _known_options: ClassVar = {**Adapter._known_options, "response_bounds": "public"}
     _learner = "cnvx-adap"
     _loss = "squared"
-    _usual: ClassVar = {"radius": 1.0, "output": "suffix", "residual_clip": "public"}
+    _defaults: ClassVar = {"radius": 1.0, "output": "suffix", "residual_clip": "public"}
 
-    def _settle(self, others: polars.DataFrame) -> None:
+    def _settle(self, sample: polars.DataFrame) -> None:
         bounds = self._value("response_bounds")
         if isinstance(bounds, str) and bounds == "public":
-            low, high = frames.widened(others[frames.RESPONSE].to_numpy())
-            self._range = frames.bounded((low, high), "the public sample's least and greatest response")
+            low, high = frames.finite_range(sample[frames.RESPONSE].to_numpy())
+            self._range = frames.check_pair((low, high), "the public sample's least and greatest response")
         else:
-            self._range = frames.bounded(bounds, "response_bounds")
+            self._range = frames.check_pair(bounds, "response_bounds")
 
-    def _response_cost(self, others: polars.DataFrame) -> float:
-        return frames.response_cost(others[frames.RESPONSE].to_numpy(), *self._range)
+    def _response_cost(self, sample: polars.DataFrame) -> float:
+        return frames.response_cost(sample[frames.RESPONSE].to_numpy(), *self._range)
 
     def _columns(self) -> dict[str, int]:
         return {**super()._columns(), "response": self._schema.dimension}

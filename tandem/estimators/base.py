@@ -38,9 +38,9 @@ from tandem.estimators.fitting import (
     PUBLIC,
     SOURCE,
     TARGET,
-    refusing,
+    as_bad_fit,
+    resolved_scenario,
     run,
-    settled,
     warn_of_clipping,
     warn_of_constants,
 )
@@ -57,7 +57,7 @@ FitPeople = tuple[polars.DataFrame, AnyArray]
 class Sides:
     """The people who give the curator a record and those who answer as agents; and whether chance decided that.
 
-    ``given`` are the same people in the form in which they were given; empty for a simulation, which charges no one.
+    ``given`` are the same people in the form in which ``fit`` got them; empty for a simulation, which charges no one.
     """
 
     curator: polars.DataFrame
@@ -112,13 +112,13 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return self
 
     def __sklearn_clone__(self) -> Self:
-        made: Self = super().__sklearn_clone__()
-        return made.set_output(transform=self._output)
+        clone: Self = super().__sklearn_clone__()
+        return clone.set_output(transform=self._output)
 
-    def _given(self, X: Any, y: Any, *, reset: bool) -> FitPeople:
+    def _read_people(self, X: Any, y: Any, *, reset: bool) -> FitPeople:
         """Read people and their classes or responses: y is an array, or the name of a column of X."""
         id_column = self._value("id_column")
-        with refusing():
+        with as_bad_fit():
             if id_column is not None and not is_file(X) and id_column not in getattr(X, "columns", ()):
                 raise BadFit(f"there is no column {id_column!r} in the data, which is named as the id of its people")
             if self.schema is not None:
@@ -127,29 +127,29 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             if is_file(X):
                 raise BadFit("records in a file need schema=, which says what its columns are; found none")
             if isinstance(y, str) and is_frame(X):
-                X, y = _apart(X, y)
-            matrix, target = self._validated(X, reset, y=frames.known_target(y), y_numeric=self._numeric)
-            return self._framed(matrix, reset), target
+                X, y = _pop_column(X, y)
+            matrix, target = self._validated(X, reset, y=frames.target_array(y), y_numeric=self._numeric)
+            return self._to_frame(matrix, reset), target
 
     def _features(self, X: Any) -> polars.DataFrame:
-        with refusing():
+        with as_bad_fit():
             if self.schema is not None:
                 return _texts(frames.chosen_columns(X, self._schema.columns, self._schema.layout))
-            return self._framed(self._validated(self._without_id(X), False), False)
+            return self._to_frame(self._validated(self._without_id(X), False), False)
 
     def _without_id(self, X: Any) -> Any:
         id_column = self._value("id_column")
         named = id_column is not None and is_frame(X) and id_column in X.columns
-        return _apart(X, id_column)[0] if named else X
+        return _pop_column(X, id_column)[0] if named else X
 
     def _validated(self, X: Any, reset: bool, **target: Any) -> Any:
         return validate_data(
             self, frames.doubles(X), reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", **target
         )
 
-    def _framed(self, matrix: AnyArray, reset: bool) -> polars.DataFrame:
+    def _to_frame(self, matrix: AnyArray, reset: bool) -> polars.DataFrame:
         names = getattr(self, "feature_names_in_", None)
-        columns = [f"x{at}" for at in range(matrix.shape[1])] if names is None else [str(name) for name in names]
+        columns = [f"x{index}" for index in range(matrix.shape[1])] if names is None else [str(name) for name in names]
         if reset:
             norm = self._value("norm") if self._shortens else None
             self._schema = frames.numeric_schema(self._public_bounds(columns), columns, norm)
@@ -174,10 +174,10 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if y is None:
             raise BadFit("y is None, and the schema names no label: give the labels, or the name of their column")
         named = isinstance(y, str)
-        wanted = (*columns, y) if named and y not in columns else columns
-        table = frames.chosen_columns(X, wanted, self._schema.layout)
+        names = (*columns, y) if named and y not in columns else columns
+        table = frames.chosen_columns(X, names, self._schema.layout)
         frame = _texts({name: table[name] for name in columns})
-        target = np.asarray(table[y]) if named else column_or_1d(frames.known_target(y))
+        target = np.asarray(table[y]) if named else column_or_1d(frames.target_array(y))
         if len(target) != len(frame):
             raise BadFit(f"X has {len(frame)} people and y {len(target)} values: give one for each person")
         return frame, target
@@ -187,25 +187,25 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Read the curator's people, and fix how classes or responses are encoded; return them as parties read them."""
 
     @abstractmethod
-    def _marked(self, given: FitPeople) -> polars.DataFrame:
+    def _with_targets(self, people: FitPeople) -> polars.DataFrame:
         """Return people, with their classes or responses, as the parties read them."""
 
-    def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
-        return self._marked(self._given(*frames.labelled(others, y, name), reset=False))
+    def _read_sample(self, sample: Any, y: Any, name: str) -> polars.DataFrame:
+        return self._with_targets(self._read_people(*frames.labelled(sample, y, name), reset=False))
 
     @abstractmethod
-    def _described(self, file: str) -> TableSource:
+    def _table_source(self, file: str) -> TableSource:
         """Return the description of a file of people with their classes or responses."""
 
     def _value(self, name: str) -> Any:
         """Return a parameter, or an option; BadFit for unknown options."""
         if name not in self._known_options:
             return getattr(self, name)
-        given = frames.mapping(self.options, "options")
-        if unknown := sorted(given.keys() - self._known_options.keys()):
+        options = frames.mapping(self.options, "options")
+        if unknown := sorted(options.keys() - self._known_options.keys()):
             what = f"unknown key{'s' if len(unknown) > 1 else ''}; known: {', '.join(sorted(self._known_options))}"
             raise BadFit(f"options: {', '.join(unknown)}: {what}")
-        return {**self._known_options, **given}[name]
+        return {**self._known_options, **options}[name]
 
     def _number(self, name: str) -> float:
         """Return a parameter or option that must be a number; its range is checked with the scenario."""
@@ -217,7 +217,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _delta(self, people: int) -> float:
         return usual_delta(people) if self.delta is None else self._number("delta")
 
-    def _begun(self, further: Mapping[str, Any]) -> int | None:
+    def _checked_seed(self, further: Mapping[str, Any]) -> int | None:
         """Return the seed of a fit, after checking all numeric parameters; one message names all that are no numbers.
 
         Further arguments of ``fit`` are refused; for weights of people the message has the reason.
@@ -252,8 +252,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _tree(self, sides: Sides, curator: Mapping[str, Any], **further: Any) -> dict[str, Any]:
         return {
             "people": "real" if self.random_state is None else "simulated",
-            "source": {"table": self._described(SOURCE).wire()},
-            "target": {"table": self._described(TARGET).wire()},
+            "source": {"table": self._table_source(SOURCE).wire()},
+            "target": {"table": self._table_source(TARGET).wire()},
             "curator": {
                 "n": len(sides.curator),
                 "epsilon": self._number("epsilon"),
@@ -273,14 +273,16 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         ``people`` are those of X; X, y and population are as given to ``fit``.
         """
-        asked = None if population is None else self._others(population, y, "population")
-        given: dict[Side, GivenPeople] = {}
+        agents_frame = None if population is None else self._read_sample(population, y, "population")
+        sides: dict[Side, GivenPeople] = {}
         if seed is None:
-            given["source"] = self._handed_over(X, y)
-        if asked is not None:
+            sides["source"] = self._given_people(X, y)
+        if agents_frame is not None:
             if seed is None:
-                given["target"] = self._handed_over(*(population if isinstance(population, tuple) else (population, y)))
-            return Sides(people, asked, False, given)
+                sides["target"] = self._given_people(
+                    *(population if isinstance(population, tuple) else (population, y))
+                )
+            return Sides(people, agents_frame, False, sides)
         fraction = self._number("population_fraction")
         if not 0.0 < fraction < 1.0:
             raise BadFit(f"population_fraction must be in (0, 1), found {fraction:g}")
@@ -294,38 +296,38 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         order = np.random.default_rng(source.words(4)).permutation(len(people))
         curator, agents = np.sort(order[first:]), np.sort(order[:first])
         if seed is None:  # neither side has the whole file, so people are identified by its rows
-            whole = replace(given["source"], files=(), apart=True)
-            given = {
-                "source": replace(whole, frame=whole.frame[curator]),
-                "target": replace(whole, frame=whole.frame[agents]),
+            all_people = replace(sides["source"], files=(), apart=True)
+            sides = {
+                "source": replace(all_people, frame=all_people.frame[curator]),
+                "target": replace(all_people, frame=all_people.frame[agents]),
             }
-        return Sides(people[curator], people[agents], True, given)
+        return Sides(people[curator], people[agents], True, sides)
 
-    def _handed_over(self, X: Any, y: Any) -> GivenPeople:
+    def _given_people(self, X: Any, y: Any) -> GivenPeople:
         label = y if isinstance(y, str) else None
         if y is None and self._schema.label is not None:
             label = self._schema.label.column
         id_column: str | None = self._value("id_column")
-        with refusing():
+        with as_bad_fit():
             if id_column is None and self.schema is not None:
                 id_column = frames.public_schema(self.schema).id
-            return frames.handed_over(X, label, id_column, self._schema.layout)
+            return frames.given_people(X, label, id_column, self._schema.layout)
 
     def _carry_out(
-        self, tree: Mapping[str, Any], sides: Sides, seed: int | None, others: polars.DataFrame | None = None
+        self, tree: Mapping[str, Any], sides: Sides, seed: int | None, public_frame: polars.DataFrame | None = None
     ) -> None:
-        chosen = settled(tree, self.n_features_in_)
+        resolved = resolved_scenario(tree, self.n_features_in_)
         tables = {SOURCE: sides.curator, TARGET: sides.population}
-        if others is None:  # else a PublicClippingWarning covers the public sample, which costs no privacy
-            both = {"curator": sides.curator, "population": sides.population}
-            warn_of_clipping(both, self._schema, self._range if self._numeric else None)
-            warn_of_constants(both, self._schema)
+        if public_frame is None:  # else a PublicClippingWarning covers the public sample, which costs no privacy
+            named_sides = {"curator": sides.curator, "population": sides.population}
+            warn_of_clipping(named_sides, self._schema, self._range if self._numeric else None)
+            warn_of_constants(named_sides, self._schema)
         else:
-            tables[PUBLIC] = others
-        before = getattr(self, "guarantee_", None)
-        protects = chosen.curator.guarantee.protects
+            tables[PUBLIC] = public_frame
+        previous = getattr(self, "guarantee_", None)
+        protects = resolved.curator.guarantee.protects
         features = ("every feature of the curator's people",) if protects == "labels" else ()
-        assumptions = (*(before.assumptions if before else ()), *self._assumptions(), *features)
+        assumptions = (*(previous.assumptions if previous else ()), *self._assumptions(), *features)
         spending = Spending(
             epsilon=self._number("epsilon"),
             delta=self._delta(len(sides.curator)),
@@ -336,43 +338,43 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             drawn=sides.drawn,
         )
         self.guarantee_ = Guarantee(
-            fits=(*(before.fits if before else ()), spending),
-            simulated=seed is not None or (before is not None and before.simulated),
+            fits=(*(previous.fits if previous else ()), spending),
+            simulated=seed is not None or (previous is not None and previous.simulated),
             assumptions=tuple(dict.fromkeys(assumptions)),
         )
         try:
-            finished = run(chosen, tables, seed, sides.given)
+            output = run(resolved, tables, seed, sides.given)
         except BadFit:  # before any operation: nothing was spent
             del self.guarantee_
-            if before is not None:
-                self.guarantee_ = before
+            if previous is not None:
+                self.guarantee_ = previous
             raise
-        result = {**finished.result, "all_runs": finished.all_runs}
-        if finished.all_runs is not None:
-            spent = {OVER_ALL_RUNS[who]: Spent.parse(total) for who, total in finished.all_runs.items()}
+        result = {**output.result, "all_runs": output.all_runs}
+        if output.all_runs is not None:
+            spent = {OVER_ALL_RUNS[who]: Spent.parse(total) for who, total in output.all_runs.items()}
             self.guarantee_ = self.guarantee_.model_copy(update={"all_runs": spent})
         self.hypothesis_ = parse_hypothesis(result["answer"])
         self.estimate_ = None if result["estimate"] is None else Estimate.parse(result["estimate"])
         self.result_ = result
-        self._scenario, self._finished = public(chosen), finished
-        self._released()
+        self._scenario, self._finished = public(resolved), output
+        self._set_released()
         labels = [str(label) for label in getattr(self, "classes_", ())]  # the classes of this fit
-        self.verdict_ = verdict(chosen, result, (labels[0], labels[1]) if len(labels) == 2 else None)
+        self.verdict_ = verdict(resolved, result, (labels[0], labels[1]) if len(labels) == 2 else None)
 
-    def _released(self) -> None: ...
+    def _set_released(self) -> None: ...
 
     def _in_units(self, estimate: Estimate) -> Estimate:
         return estimate
 
-    def _judged(self) -> tuple[JudgedCandidate, ...]:
+    def _judged_candidates(self) -> tuple[JudgedCandidate, ...]:
         return tuple(
             JudgedCandidate(
-                name=of["name"],
-                hypothesis=parse_hypothesis(of["hypothesis"]),
-                estimate=self._in_units(Estimate.parse(of["estimate"])),
-                asked=of["asked"],
+                name=candidate["name"],
+                hypothesis=parse_hypothesis(candidate["hypothesis"]),
+                estimate=self._in_units(Estimate.parse(candidate["estimate"])),
+                asked=candidate["asked"],
             )
-            for of in self.result_.get("candidates", ())
+            for candidate in self.result_.get("candidates", ())
         )
 
     def _assumptions(self) -> tuple[str, ...]:
@@ -381,8 +383,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def save_run(self, folder: str | Path) -> Path:
         """Write the run folder of the last fit, without any private record; ``referee audit FOLDER`` verifies it."""
         check_is_fitted(self, "hypothesis_")
-        left = self._finished
-        parts = left.transcript, left.participants, left.reports, left.checkpoints, left.vouchers
+        output = self._finished
+        parts = output.transcript, output.participants, output.reports, output.checkpoints, output.vouchers
         write_run(Path(folder), self._scenario, self.result_, *parts)
         return Path(folder)
 
@@ -406,17 +408,17 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return np.array([self._linear().intercept])
 
     def _linear(self) -> Sum:
-        found = linear_terms(self.to_model()) if hasattr(self, "hypothesis_") else None
-        if found is None:
+        linear = linear_terms(self.to_model()) if hasattr(self, "hypothesis_") else None
+        if linear is None:
             raise AttributeError("there are no weights: nothing is fitted, or the released hypothesis is no half-space")
-        return found
+        return linear
 
     @works_after_fork
     def _encoded(self, X: Any) -> Singles:
         check_is_fitted(self, "hypothesis_")
         frame = self._features(X)
-        with refusing():
-            return encode(frame, frames.described(self._schema, "people.parquet"))
+        with as_bad_fit():
+            return encode(frame, frames.table_source(self._schema, "people.parquet"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -431,7 +433,7 @@ def _texts(columns: Mapping[str, Any]) -> polars.DataFrame:
     return polars.DataFrame({name: canonical_texts(column, name) for name, column in columns.items()})
 
 
-def _apart(X: Any, name: str) -> tuple[Any, Any]:
+def _pop_column(X: Any, name: str) -> tuple[Any, Any]:
     if name not in X.columns:
         raise BadFit(f"y names the column {name!r}, which X does not have")
     frames.check_once(X, [name])

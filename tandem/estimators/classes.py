@@ -19,7 +19,7 @@ from common.data.tables import Category, Label, Layout, TableSource
 from common.local.hypotheses.composed import Argmax
 from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
-from tandem.estimators.frames import CLASS, CLASSES, LABEL, as_output, described, known_target, label_of
+from tandem.estimators.frames import CLASS, CLASSES, LABEL, as_output, label_of, table_source, target_array
 
 _DECLARE = "declare others: options={'classes': [...]}"
 
@@ -40,26 +40,26 @@ class ClassNames:
     of_schema: bool = False
     label: Label = CLASSES
 
-    def marked(self, given: FitPeople) -> polars.DataFrame:
+    def with_classes(self, people: FitPeople) -> polars.DataFrame:
         """Return people with their classes as the parties read them.
 
         BadFit if some have neither class; it states how many, never their values.
         """
-        frame, target = given
+        frame, target = people
         if LABEL in frame.columns:
             raise BadFit(f"a column is called {LABEL!r}, the name under which the classes travel: rename it")
         texts = canonical_texts(target, "y").fill_null("")
         if self.above is None:
             positive = texts.is_in(self.positive).to_numpy()
-            strange = ~positive & ~texts.is_in(self.negative).to_numpy()
+            invalid = ~positive & ~texts.is_in(self.negative).to_numpy()
         else:
             numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
-            positive, strange = numbers > self.above, ~np.isfinite(numbers)
-        if strange.any():
-            others = "list what they have in the schema's label" if self.of_schema else _DECLARE
+            positive, invalid = numbers > self.above, ~np.isfinite(numbers)
+        if invalid.any():
+            advice = "list what they have in the schema's label" if self.of_schema else _DECLARE
             raise BadFit(
-                f"{np.count_nonzero(strange)} of {len(positive)} people have none of the two classes: leave them out, "
-                f"or {others}"
+                f"{np.count_nonzero(invalid)} of {len(positive)} people have none of the two classes: leave them out, "
+                f"or {advice}"
             )
         label = self.label
         marks = np.where(positive, canonical(label.positive[0]), canonical(label.negative[0])).tolist()
@@ -78,18 +78,18 @@ class SeveralNames:
     names: AnyArray
     texts: tuple[tuple[str, ...], ...]
 
-    def marked(self, given: FitPeople) -> polars.DataFrame:
-        """Return people with their classes as the parties read them; BadFit as for :meth:`ClassNames.marked`."""
-        frame, target = given
-        taken = {LABEL, CLASS} & set(frame.columns)
-        if taken:
-            raise BadFit(f"a column is called {taken.pop()!r}, a name under which the classes travel: rename it")
+    def with_classes(self, people: FitPeople) -> polars.DataFrame:
+        """Return people with their classes as the parties read them; BadFit as for :meth:`ClassNames.with_classes`."""
+        frame, target = people
+        clashes = {LABEL, CLASS} & set(frame.columns)
+        if clashes:
+            raise BadFit(f"a column is called {clashes.pop()!r}, a name under which the classes travel: rename it")
         first = {text: texts[0] for texts in self.texts for text in texts}
         marks = [first.get(text or "") for text in canonical_texts(target, "y").to_list()]
-        strange = sum(mark is None for mark in marks)
-        if strange:
+        invalid = sum(mark is None for mark in marks)
+        if invalid:
             raise BadFit(
-                f"{strange} of {len(marks)} people have none of the {len(self.names)} classes: leave them out, or "
+                f"{invalid} of {len(marks)} people have none of the {len(self.names)} classes: leave them out, or "
                 f"{_DECLARE}"
             )
         # A table must have a label; here it is not used.
@@ -116,15 +116,15 @@ def public_classes(
     mean which of two classes, ``classes`` are names for them. scikit-learn's ValueError if the target does not consist
     of classes, BadFit if their number is not allowed.
     """
-    names = None if classes is None else _declared(classes, 2 if label is not None else most)
+    names = None if classes is None else _check_declared(classes, 2 if label is not None else most)
     if label is not None and label.above is not None:
         return ClassNames(np.array([False, True]) if names is None else names, (), (), label.above, True)
     if label is not None:
-        own = np.asarray([label.negative[0], label.positive[0]])
+        default = np.asarray([label.negative[0], label.positive[0]])
         positive, negative = label.texts(layout)
-        return ClassNames(own if names is None else names, negative, positive, of_schema=True)
+        return ClassNames(default if names is None else names, negative, positive, of_schema=True)
     if names is None:
-        names = _found(target, most)
+        names = _occurring_classes(target, most)
     texts = matching([[canonical_text(name)] for name in names])
     if len(names) > 2:
         return SeveralNames(names, tuple(tuple(meaning) for meaning in texts))
@@ -132,23 +132,23 @@ def public_classes(
     return ClassNames(names, negative, positive)
 
 
-def _declared(classes: Any, most: int) -> AnyArray:
+def _check_declared(classes: Any, most: int) -> AnyArray:
     try:
         declared = np.asarray(classes)
-        alike = (
+        invalid = (
             declared.ndim != 1
             or not 2 <= len(declared) <= most
             or look_alikes([[plain_text(name)] for name in declared]) is not None
         )
     except (NoText, ValueError):
-        alike = True
-    if alike:
+        invalid = True
+    if invalid:
         many = f"two different values. {_SEVERAL}" if most == 2 else f"two different values, or up to {most}"
         raise BadFit(f"classes must be {many}; found {classes!r}")
     return declared
 
 
-def _found(target: AnyArray, most: int) -> AnyArray:
+def _occurring_classes(target: AnyArray, most: int) -> AnyArray:
     texts = canonical_texts(target, "y")
     if texts.null_count():
         raise BadFit("y has missing values: leave these people out")
@@ -156,18 +156,18 @@ def _found(target: AnyArray, most: int) -> AnyArray:
     check_classification_targets(values)
     # If a value has several spellings, the first in order is its name.
     first = {canonical_text(value): value for value in reversed(np.unique(values).tolist())}
-    found = np.array(list(reversed(first.values())), dtype=values.dtype)
-    if len(found) == 1:
+    names = np.array(list(reversed(first.values())), dtype=values.dtype)
+    if len(names) == 1:
         raise BadFit(
             f"y has one class only: two are needed (n_samples={len(target)}); give the option classes to name both"
         )
-    if most < len(found) and most > 2:
-        raise BadFit(f"y has {len(found)} classes, at most {most} are possible: put some of them together")
-    if len(found) > most:
+    if most < len(names) and most > 2:
+        raise BadFit(f"y has {len(names)} classes, at most {most} are possible: put some of them together")
+    if len(names) > most:
         raise BadFit(
             f"Only binary classification is supported. The type of the target is {type_of_target(values)}. {_SEVERAL}"
         )
-    return found
+    return names
 
 
 class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -185,25 +185,25 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         """Return the class of each of n people, shape (n,)."""
         records = self._encoded(X)  # raises if the estimator was not fitted
         if isinstance(self.hypothesis_, Argmax):
-            found = self.hypothesis_.classes(records)
+            indices = self.hypothesis_.classes(records)
         else:
-            found = (self.hypothesis_.predict(records) > 0).astype(np.int64)
-        return as_output(self._output, X, self.classes_[found])
+            indices = (self.hypothesis_.predict(records) > 0).astype(np.int64)
+        return as_output(self._output, X, self.classes_[indices])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on n people with the classes ``y``, shape (n,), in any type and spelling.
 
         A value that means no class counts as a mistake. BadFit if a value is missing.
         """
-        found = np.asarray(self.predict(X))
-        texts = canonical_texts(column_or_1d(known_target(y)), "y")
+        y_pred = np.asarray(self.predict(X))
+        texts = canonical_texts(column_or_1d(target_array(y)), "y")
         if texts.null_count():
             raise BadFit("y has missing values: leave these people out")
         names = [(canonical_text(name),) for name in self.classes_]
         by_class = (matching(names), self._classes.texts, names)  # if they differ, the last one counts
-        meaning = {text: at for classes in by_class for at, means in enumerate(classes) for text in means}
-        known, predicted = ([meaning.get(text, -1) for text in column] for column in (texts, canonical_texts(found)))
-        return float(accuracy_score(known, predicted, sample_weight=sample_weight))
+        meaning = {text: index for classes in by_class for index, means in enumerate(classes) for text in means}
+        truth, predicted = ([meaning.get(text, -1) for text in column] for column in (texts, canonical_texts(y_pred)))
+        return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
     def decision_function(self, X: Any) -> Any:
         """Return the score of each person for ``classes_[1]``, shape (n,); above 0 means that class.
@@ -246,30 +246,30 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         return model.model_copy(update={"table": table, "classes": (negative, positive)})
 
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
-        given = self._given(X, y, reset=True)
+        people = self._read_people(X, y, reset=True)
         label = self._schema.label if y is None else None
         classes = self._value("classes")
-        found = public_classes(given[1], classes, label, self._schema.layout, self._most)
-        if isinstance(found, ClassNames):
-            found = replace(found, label=label_of(found.names, self._schema))
-        self._classes = found
+        class_names = public_classes(people[1], classes, label, self._schema.layout, self._most)
+        if isinstance(class_names, ClassNames):
+            class_names = replace(class_names, label=label_of(class_names.names, self._schema))
+        self._classes = class_names
         self._read_off = classes is None and label is None
-        return self._marked(given)
+        return self._with_targets(people)
 
-    def _marked(self, given: FitPeople) -> polars.DataFrame:
-        return self._classes.marked(given)
+    def _with_targets(self, people: FitPeople) -> polars.DataFrame:
+        return self._classes.with_classes(people)
 
-    def _released(self) -> None:
+    def _set_released(self) -> None:
         self.classes_ = self._classes.names
 
-    def _described(self, file: str) -> TableSource:
+    def _table_source(self, file: str) -> TableSource:
         if isinstance(self._classes, SeveralNames):
-            return described(self._schema, file, self._classes.feature)
-        return described(self._schema, file, label=self._classes.label)
+            return table_source(self._schema, file, self._classes.feature)
+        return table_source(self._schema, file, label=self._classes.label)
 
     def _assumptions(self) -> tuple[str, ...]:
-        stated = super()._assumptions()
-        return (*stated, "the names of the classes, as they were read off y") if self._read_off else stated
+        assumptions = super()._assumptions()
+        return (*assumptions, "the names of the classes, as they were read off y") if self._read_off else assumptions
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

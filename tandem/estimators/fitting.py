@@ -72,30 +72,30 @@ UNDECIDED = Choice(ONCE, 1, _LEARNT["kappa"], _LEARNT["eta"], _LEARNT["alpha"])
 """Placeholder settings in a scenario whose numbers are read to get the advice."""
 
 
-def advised(tree: Mapping[str, Any], *, response: bool = False) -> Advice:
+def advice_for(tree: Mapping[str, Any], *, response: bool = False) -> Advice:
     """Return the advice for the numbers of a scenario; the protocol that the scenario names has no effect."""
-    with refusing():
+    with as_bad_fit():
         scenario = parse({**tree, "protocol": ONCE, "portfolio": None})
-        found = advice(scenario, int(scenario.curator.n), int(scenario.agents.count), response=response)
-    assert found is not None  # noqa: S101 - a classifier's mistakes can always be judged
-    return found
+        suggested = advice(scenario, int(scenario.curator.n), int(scenario.agents.count), response=response)
+    assert suggested is not None  # noqa: S101 - a classifier's mistakes can always be judged
+    return suggested
 
 
-def chosen(
-    protocol: str, mode: str, given: Mapping[str, float | None], found: Advice, *, counted: bool = True
+def choose_protocol(
+    protocol: str, mode: str, values: Mapping[str, float | None], advice: Advice, *, counted: bool = True
 ) -> Choice:
     """Return the protocol and settings of a fit: those given, else the protocol's defaults; BadFit if inconsistent.
 
-    ``given`` are ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None; ``found`` is the advice;
-    ``counted``: the learner's plan leaves a part of the budget for the count that teaching by agents requires.
+    ``values`` are ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None; ``counted``: the learner's
+    plan leaves a part of the budget for the count that teaching by agents requires.
     """
     if protocol not in (FIT, *DEFAULTS):
         raise BadFit(f"protocol must be {', '.join((FIT, *DEFAULTS))}, found {protocol!r}")
-    name = found.protocol if protocol == FIT else protocol
+    name = advice.protocol if protocol == FIT else protocol
     if mode == "realizable" and name != REWEIGH:
         raise BadFit(f"mode='realizable' is for protocol={REWEIGH!r}, found protocol={protocol!r}: give that")
-    numbers = {**DEFAULTS[name], **({"alpha": accuracy(found)} if name == found.protocol else {})}
-    numbers |= {key: value for key, value in given.items() if value is not None}
+    numbers = {**DEFAULTS[name], **({"alpha": accuracy(advice)} if name == advice.protocol else {})}
+    numbers |= {key: value for key, value in values.items() if value is not None}
     rounds = int(numbers["rounds"])
     if rounds > 1 and name != REWEIGH:
         raise BadFit(f"rounds = {rounds}: the curator learns once with protocol={name!r}; give protocol={REWEIGH!r}")
@@ -117,19 +117,19 @@ def warn_of_clipping(
         if isinstance(feature, Number):
             low, high = bounds.get(feature.column, (-math.inf, math.inf))
             bounds[feature.column] = max(low, feature.low), min(high, feature.high)
-    found = []
+    clipped = []
     for side, frame in sides.items():
         for column, (low, high) in bounds.items():
             share = share_beyond(frame[column], low, high, schema.layout)
             if share >= MOST:
                 what = "y" if column == RESPONSE else repr(column)
-                stated = f"{share:.1%} of the {side}'s values of {what} are beyond {low:g} .. {high:g}"
-                found.append((share, stated))
-    if found:
-        more = f", and at least {MOST:.0%} of {len(found) - 1} further columns" if len(found) > 1 else ""
+                sentence = f"{share:.1%} of the {side}'s values of {what} are beyond {low:g} .. {high:g}"
+                clipped.append((share, sentence))
+    if clipped:
+        more = f", and at least {MOST:.0%} of {len(clipped) - 1} further columns" if len(clipped) > 1 else ""
         bounds_of = "bounds=" if response is None else "bounds= and response_bounds="
         warnings.warn(
-            f"{max(found)[1]}{more}: they are clipped to their bounds, so that people differ little. Give "
+            f"{max(clipped)[1]}{more}: they are clipped to their bounds, so that people differ little. Give "
             f"{bounds_of} in the units of the columns, from what is publicly known. This share is private: it is for "
             "the keeper of the records alone, so neither pass it on nor choose bounds by it",
             PrivateClippingWarning,
@@ -144,15 +144,15 @@ def warn_of_constants(sides: Mapping[str, polars.DataFrame], schema: Schema) -> 
     with another value. As for :func:`warn_of_clipping`, the warning is only for the holder of the records. ``sides``
     are the curator's people, then the population if that is a separate one.
     """
-    curators, *others = sides.values()
+    curators, *frames = sides.values()
     columns = dict.fromkeys(feature.column for feature in schema.features)
-    alike = [column for column in columns if len(curators) > 1 and curators[column].n_unique() == 1]
-    same = [(column, other) for column in alike for other in others if other[column].dtype == curators[column].dtype]
-    found = list(dict.fromkeys(column for column, other in same if (other[column] != curators[column][0]).any()))
-    if found:
-        more = f", and of {len(found) - 1} further columns" if len(found) > 1 else ""
+    fixed = [column for column in columns if len(curators) > 1 and curators[column].n_unique() == 1]
+    pairs = [(column, other) for column in fixed for other in frames if other[column].dtype == curators[column].dtype]
+    varying = list(dict.fromkeys(column for column, other in pairs if (other[column] != curators[column][0]).any()))
+    if varying:
+        more = f", and of {len(varying) - 1} further columns" if len(varying) > 1 else ""
         warnings.warn(
-            f"all of the curator's people have the same value of {found[0]!r}{more}, and the population has others: "
+            f"all of the curator's people have the same value of {varying[0]!r}{more}, and the population has others: "
             "nothing is learned of it, and what noise leaves of its weight moves the scores of everybody with another "
             "value. Leave it out, if that is publicly known. Otherwise it is private: it is for the keeper of the "
             "records alone",
@@ -167,13 +167,13 @@ POINTS_A_WEIGHT = 4  # least labelled points of a student for each weight of a h
 _TRIAL = 200  # artificial records on which a student is tried
 
 
-def named(learner: str | Mapping[str, Any]) -> dict[str, Any]:
+def learner_tree(learner: str | Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a learner that was given by its name only, or as a mapping."""
     return {"name": learner} if isinstance(learner, str) else plain(mapping(learner, "learner"))
 
 
 def learner_settings(
-    given: dict[str, Any], people: int, public: int, rounds: int, diameter: float = DIAMETER
+    settings: dict[str, Any], people: int, public: int, rounds: int, diameter: float = DIAMETER
 ) -> dict[str, Any]:
     """Return a learner's settings; those not given follow from its name and from public numbers alone.
 
@@ -181,43 +181,43 @@ def learner_settings(
     person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and half-spaces whose weights, with
     the intercept, have length at most ``diameter``/2. ``model-agnostic`` labels all ``public`` points by the noisy
     votes of as many logistic regressions as the noise requires: trained on all people in a single round, or on a tenth
-    as many draws in each of several rounds. (:func:`suffice` returns how many points are labelled.)
+    as many draws in each of several rounds. (:func:`points_to_label` returns how many points are labelled.)
     """
-    if given.get("name") in ("full-batch", "discriminant"):
-        return {"mu": "plan", **given}
-    if given.get("name") == "sgd":
-        return {"steps": steps(people), "noise": "plan", "diameter": diameter, **given}
-    if given.get("name") == "model-agnostic":
-        again = rounds > 1
-        aggregation = {"name": "gnmax", **({"epsilon": "plan", "delta": "plan"} if again else {"noise": "plan"})}
+    if settings.get("name") in ("full-batch", "discriminant"):
+        return {"mu": "plan", **settings}
+    if settings.get("name") == "sgd":
+        return {"steps": steps(people), "noise": "plan", "diameter": diameter, **settings}
+    if settings.get("name") == "model-agnostic":
+        repeated = rounds > 1
+        aggregation = {"name": "gnmax", **({"epsilon": "plan", "delta": "plan"} if repeated else {"noise": "plan"})}
         regression = {"classifier": "LogisticRegression", "parameters": {"C": 100.0}}
         models = {"teacher": regression, "student": regression}
         votes = {"queries": max(1, public), "chunks": "plan", "aggregation": aggregation}
-        return {"draws": max(2, people // 10) if again else None, **models, **votes, **given}
-    return given
+        return {"draws": max(2, people // 10) if repeated else None, **models, **votes, **settings}
+    return settings
 
 
 class FewForTeachersWarning(UserWarning):
     """Teachers have fewer records than a half-space has weights, so their votes carry little information."""
 
 
-def leaves_votes_open(given: Mapping[str, Any]) -> bool:
+def leaves_votes_open(learner: Mapping[str, Any]) -> bool:
     """Return whether the learner is model-agnostic, without given teachers, draws or queries."""
-    return given.get("name") == "model-agnostic" and not {"queries", "chunks", "draws", "aggregation"} & set(given)
+    return learner.get("name") == "model-agnostic" and not {"queries", "chunks", "draws", "aggregation"} & set(learner)
 
 
-def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, float]:
+def points_to_label(queries: int, single: int, records: int, weights: int) -> tuple[int, float]:
     """Return how many points to label so that each teacher has enough records, and how many records it then has.
 
     The noise of GNMax grows with the square root of the number of answers, and the number of teachers with the noise.
     So a quarter of the points needs half of the teachers, with twice the records each. ``queries`` are public points,
-    ``single`` the teachers that one answer needs, ``taught`` the records, or draws, for teaching, and ``weights`` the
+    ``single`` the teachers that one answer needs, ``records`` those, or draws, for teaching, and ``weights`` the
     number of weights of a half-space, d + 1.
     """
-    enough = (taught / (single * RECORDS_A_WEIGHT * weights)) ** 2
+    enough = (records / (single * RECORDS_A_WEIGHT * weights)) ** 2
     fewer = min(queries, max(POINTS_A_WEIGHT * weights, math.floor(enough)))
-    fewer = max(1, min(fewer, math.floor(0.9 * (taught / single) ** 2)))  # a teacher has at least one record
-    return fewer, taught / (single * math.sqrt(fewer))
+    fewer = max(1, min(fewer, math.floor(0.9 * (records / single) ** 2)))  # a teacher has at least one record
+    return fewer, records / (single * math.sqrt(fewer))
 
 
 def check_model(learner: Learner, dimension: int) -> None:
@@ -227,7 +227,7 @@ def check_model(learner: Learner, dimension: int) -> None:
     source = RandomSource.seeded(0, "trial")
     features = source.derive("features").uniforms(_TRIAL * dimension).reshape(_TRIAL, dimension).astype(np.float32)
     labels = (2 * source.derive("labels").integers(2, _TRIAL) - 1).astype(np.int8)
-    model = learner.student.written(Records(features, labels), source)
+    model = learner.student.train(Records(features, labels), source)
     if model.kind not in ordinary_kinds():
         raise BadFit(
             f"the student's model would be of kind {model.kind!r}, which real people's agents do not accept: take one "
@@ -239,8 +239,8 @@ def plain(value: Any) -> Any:
     """Return a setting in a scenario's form: classifiers as their names and the parameters that are not default."""
     if isinstance(value, BaseEstimator):
         defaults = inspect.signature(type(value)).parameters
-        given = value.get_params(deep=False).items()
-        changed = {name: plain(found) for name, found in given if found is not defaults[name].default}
+        parameters = value.get_params(deep=False).items()
+        changed = {name: plain(parameter) for name, parameter in parameters if parameter is not defaults[name].default}
         return {"classifier": type(value).__name__, "parameters": changed}
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
@@ -260,7 +260,7 @@ log = logging.getLogger("tandem")
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def as_bad_fit() -> Iterator[None]:
     """Translate the project's errors about input into :class:`BadFit`, which is a ValueError."""
     try:
         yield
@@ -273,52 +273,52 @@ def refusing() -> Iterator[None]:
         raise BadFit(detail) from None
 
 
-def settled(tree: Mapping[str, Any], features: int) -> ResolvedScenario:
+def resolved_scenario(tree: Mapping[str, Any], features: int) -> ResolvedScenario:
     """Return the resolved scenario for so many columns, after all checks that need no record.
 
     BadFit if a value is wrong, the learner guarantees nothing, or no noise fits the budget.
     """
-    with refusing():
+    with as_bad_fit():
         n = int(parse(dict(tree)).curator.n)
 
         def with_people(people: int) -> Scenario:
             return parse({**tree, "curator": {**tree["curator"], "n": people}})
 
         too_few = f"n_samples={n} (n_features={features}) for the curator is too few"
-        chosen = acceptable_of(with_people, n, too_few)
-        if chosen.people == "real":
-            check_model(parse_learner(chosen.curator.settings), chosen.source.dimension)
-    return chosen
+        resolved = acceptable_of(with_people, n, too_few)
+        if resolved.people == "real":
+            check_model(parse_learner(resolved.curator.settings), resolved.source.dimension)
+    return resolved
 
 
 def run(
-    chosen: ResolvedScenario,
+    resolved: ResolvedScenario,
     tables: Mapping[str, polars.DataFrame],
     seed: int | None,
-    given: Mapping[Side, GivenPeople] = MappingProxyType({}),
+    given_people: Mapping[Side, GivenPeople] = MappingProxyType({}),
 ) -> RunOutput:
     """Run a resolved scenario on the tables that it names, given by file name.
 
-    ``given`` are the people of each side in the form in which they were given, by which other runs recognise them.
+    ``given_people`` are those of each side in the form in which ``fit`` got them, by which other runs recognise them.
     BadFit if a record is not acceptable, found before any operation; FitFailed if the run ended without an answer.
     """
     size = sum(int(frame.estimated_size()) for frame in tables.values())
     with tempfile.TemporaryDirectory(prefix="tandem-fit-", dir=_place(size)) as folder:
         for name, frame in tables.items():
             frame.write_parquet(Path(folder) / name)
-        with refusing():
-            here = chosen.model_copy(update={"data": folder})
-            charging = Charging(given=given)
+        with as_bad_fit():
+            with_data = resolved.model_copy(update={"data": folder})
+            charging = Charging(given=given_people)
             embedded = Embedded(Path(folder) / "state", charging)
             try:
-                finished = embedded.run(here, seed, "fit", lambda text, _: log.info("%s", text))
+                output = embedded.run(with_data, seed, "fit", lambda text, _: log.info("%s", text))
             except (BadInput, BudgetExceeded) as error:
                 if referee_in(Path(folder) / "state" / "curator") is None:
                     raise
                 raise FitFailed(f"the run had begun, and what it may cost counts as spent: {error.detail}") from None
-    if finished.result["answer"] is None:
-        raise FitFailed(f"the run was {finished.result['status']}: {finished.result['reason']}")
-    return finished
+    if output.result["answer"] is None:
+        raise FitFailed(f"the run was {output.result['status']}: {output.result['reason']}")
+    return output
 
 
 def _place(size: int) -> Path | None:

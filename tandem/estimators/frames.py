@@ -24,7 +24,7 @@ from common.lifetime.charging import GivenPeople
 from common.lifetime.recognition import rows_of_data
 
 
-def handed_over(data: Any, label: str | None, id_column: str | None, layout: Layout) -> GivenPeople:
+def given_people(data: Any, label: str | None, id_column: str | None, layout: Layout) -> GivenPeople:
     """Return people as they were given, all columns except the label, by which other runs recognise them.
 
     ``label`` is the label's column, None if it is not in the data; ``id_column`` identifies people, None if there is
@@ -57,7 +57,7 @@ def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[st
             f"the schema names {len(columns)} columns, found an array of shape {matrix.shape}: give a frame with these "
             f"columns, or an array of them in this order: {', '.join(columns)}"
         )
-    return {name: pointed(matrix[:, at], layout) for at, name in enumerate(columns)}
+    return {name: pointed(matrix[:, index], layout) for index, name in enumerate(columns)}
 
 
 def check_collected(X: Any) -> None:
@@ -66,22 +66,22 @@ def check_collected(X: Any) -> None:
         raise BadFit("found a polars LazyFrame, which holds no rows yet: collect it first, with .collect()")
 
 
-def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
+def labelled(sample: Any, y: Any, name: str) -> tuple[Any, Any]:
     """Return other people and their own labels; the array ``y`` has labels of the curator's people only.
 
-    ``others`` are (X, y), or X alone if ``y`` is the name of a column, or None and the schema names the label; ``name``
+    ``sample`` is (X, y), or X alone if ``y`` is the name of a column, or None and the schema names the label; ``name``
     is that of the parameter.
     """
-    if isinstance(others, tuple):
-        if len(others) != 2:
-            raise BadFit(f"{name} must be a pair (X, y), found a tuple of {len(others)}")
-        return others[0], others[1]
-    first = others[0] if isinstance(others, list) and len(others) == 2 else None
+    if isinstance(sample, tuple):
+        if len(sample) != 2:
+            raise BadFit(f"{name} must be a pair (X, y), found a tuple of {len(sample)}")
+        return sample[0], sample[1]
+    first = sample[0] if isinstance(sample, list) and len(sample) == 2 else None
     pair = is_frame(first) or getattr(first, "ndim", 1) == 2
     if pair or not (y is None or isinstance(y, str)):
-        found = "a list" if isinstance(others, list) else "X alone"
-        raise BadFit(f"the {name} needs labels: give (X, y), a tuple, as in {name}=(X, y); found {found}")
-    return others, y
+        form = "a list" if isinstance(sample, list) else "X alone"
+        raise BadFit(f"the {name} needs labels: give (X, y), a tuple, as in {name}=(X, y); found {form}")
+    return sample, y
 
 
 def doubles(X: Any) -> Any:
@@ -107,7 +107,7 @@ def doubles(X: Any) -> Any:
     if matrix.ndim != 2 or not matrix.size:
         return X
     try:
-        return np.column_stack([numbers(matrix[:, at], f"x{at}") for at in range(matrix.shape[1])])
+        return np.column_stack([numbers(matrix[:, index], f"x{index}") for index in range(matrix.shape[1])])
     except BadData:
         return X
 
@@ -118,13 +118,13 @@ def numbers(column: Any, name: str, what: str = "X") -> Floats:
     if isinstance(kind, np.dtype) and kind.kind in "biuf":
         return np.asarray(column, dtype=np.float64)
     texts = canonical_texts(column, name).replace(["true", "false"], ["1", "0"]).fill_null("")
-    found, wrong = numbers_and_wrong(texts, Layout())
+    values, wrong = numbers_and_wrong(texts, Layout())
     if wrong.any():
         raise BadFit(
             f"{what} must hold numbers only, found another value in column {name!r}: leave the column out, or give "
             f"schema="
         )
-    return found
+    return values
 
 
 def as_output(kind: str, X: Any, values: AnyArray, columns: Iterable[Any] = ()) -> Any:
@@ -140,7 +140,7 @@ def as_output(kind: str, X: Any, values: AnyArray, columns: Iterable[Any] = ()) 
     return values
 
 
-def known_target(y: Any) -> Any:
+def target_array(y: Any) -> Any:
     """Return classes or responses, those of a pandas type as an array of NumPy; no value may be missing."""
     kind = getattr(y, "dtype", None)
     if y is None or (isinstance(kind, np.dtype) and kind.kind not in "OM"):
@@ -200,7 +200,7 @@ def label_of(names: Iterable[Any], schema: Schema) -> Label:
     return label
 
 
-def described(schema: Schema, file: str, *further: Number | Category, label: Label = CLASSES) -> TableSource:
+def table_source(schema: Schema, file: str, *further: Number | Category, label: Label = CLASSES) -> TableSource:
     """Return the description of a Parquet file with a schema's columns, a label, and then further columns.
 
     Its texts are in canonical form already, however numbers were written in the original.
@@ -233,7 +233,7 @@ def mapping(value: Any, what: str) -> dict[str, Any]:
     return dict(value or {})
 
 
-def bounded(value: Any, what: str) -> tuple[float, float]:
+def check_pair(value: Any, what: str) -> tuple[float, float]:
     """Return a pair low < high of finite numbers."""
     try:
         low, high = (float(bound) for bound in value)
@@ -247,8 +247,8 @@ def bounded(value: Any, what: str) -> tuple[float, float]:
 
 
 def _named(columns: Sequence[Any]) -> str:
-    shown = ", ".join(map(repr, columns[:_LISTED]))
-    return shown if len(columns) <= _LISTED else f"{shown} and {len(columns) - _LISTED} more"
+    names = ", ".join(map(repr, columns[:_LISTED]))
+    return names if len(columns) <= _LISTED else f"{names} and {len(columns) - _LISTED} more"
 
 
 _LISTED = 8  # most columns that one message names
@@ -259,16 +259,16 @@ def _pairs(bounds: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
         absent = [name for name in columns if name not in bounds]
         if absent:
             raise BadFit(f"bounds: {_named(absent)}: there are none; give a public (low, high) for every column")
-        return [bounded(bounds[name], f"bounds of column {name!r}") for name in columns]
+        return [check_pair(bounds[name], f"bounds of column {name!r}") for name in columns]
     try:
         several = len(bounds[0]) == 2
     except (TypeError, IndexError, KeyError):
         several = False
     if not several:
-        return [bounded(bounds, "bounds")] * len(columns)
+        return [check_pair(bounds, "bounds")] * len(columns)
     if len(bounds) != len(columns):
         raise BadFit(f"bounds: {len(bounds)} pairs for {len(columns)} columns; give one pair for all, or one for each")
-    return [bounded(pair, f"bounds of column {name!r}") for pair, name in zip(bounds, columns, strict=True)]
+    return [check_pair(pair, f"bounds of column {name!r}") for pair, name in zip(bounds, columns, strict=True)]
 
 
 RESPONSE = "__response__"  # column with the response for the parties
@@ -291,7 +291,7 @@ def public_pairs(X: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
         absent = [name for name in columns if name not in X.columns]
         if absent:
             raise BadFit(f"the public sample has no column {_named(absent)}, which X has")
-        return [widened(numbers(X[name], name, "the public sample")) for name in columns]
+        return [finite_range(numbers(X[name], name, "the public sample")) for name in columns]
     try:
         matrix = np.asarray(doubles(X), dtype=np.float64)
     except BadFit:
@@ -299,15 +299,15 @@ def public_pairs(X: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
     except (TypeError, ValueError):
         raise BadFit("the public sample must hold numbers only: leave the column out, or give schema=") from None
     if matrix.ndim != 2 or matrix.shape[1] != len(columns):
-        found = f"{matrix.shape[1]} features" if matrix.ndim == 2 else f"the shape {matrix.shape}"
-        raise BadFit(f"the public sample has {found}, and X has {len(columns)} features: give the same")
-    return [widened(column) for column in matrix.T]
+        shape = f"{matrix.shape[1]} features" if matrix.ndim == 2 else f"the shape {matrix.shape}"
+        raise BadFit(f"the public sample has {shape}, and X has {len(columns)} features: give the same")
+    return [finite_range(column) for column in matrix.T]
 
 
-def widened(values: AnyArray) -> tuple[float, float]:
+def finite_range(values: AnyArray) -> tuple[float, float]:
     """Return the minimum and maximum of the finite values; if equal, widened by their size, but at least by 1."""
-    known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     if low < high:
         return low, high
     half = 0.5 * max(1.0, abs(low))
@@ -319,13 +319,13 @@ def clipped_shares(public: polars.DataFrame, source: TableSource) -> dict[str, f
 
     The response is called ``response``.
     """
-    found = {}
+    shares = {}
     for feature in source.features:
         if isinstance(feature, Number):
             share = share_beyond(public[feature.column], feature.low, feature.high, source.layout)
             if share > 0.0:
-                found["response" if feature.column == RESPONSE else feature.column] = share
-    return found
+                shares["response" if feature.column == RESPONSE else feature.column] = share
+    return shares
 
 
 def share_beyond(values: polars.Series, low: float, high: float, layout: Layout) -> float:

@@ -98,9 +98,9 @@ class Guarantee(Value):
         return of_epsilons({"curator": self.curator.epsilon, "agent": self.agent.epsilon})
 
     def _repr_html_(self) -> str:
-        taken = "; ".join(self.assumptions)
+        assumed = "; ".join(self.assumptions)
         seeded = "SIMULATED: the seed is enough to undo all of it. " if self.simulated else ""
-        public = f"Taken for public: {taken}." if taken else ""
+        public = f"Taken for public: {assumed}." if assumed else ""
         return promises({"curator": self.curator.wire(), "agent": self.agent.wire()}, f"{seeded}{public}".strip())
 
 

@@ -32,14 +32,14 @@ class BoundedRegressor(RegressorMixin, HybridEstimator):  # type: ignore[misc]  
         return frames.as_output(self._output, X, low + (high - low) * self.hypothesis_.values(records))
 
     def _people(self, X: object, y: object) -> polars.DataFrame:
-        return self._marked(self._given(X, y, reset=True))
+        return self._with_targets(self._read_people(X, y, reset=True))
 
-    def _marked(self, given: FitPeople) -> polars.DataFrame:
+    def _with_targets(self, people: FitPeople) -> polars.DataFrame:
         """Return people with their responses as the parties read them; the label that a table needs is not used."""
-        frame, target = given
-        taken = {frames.LABEL, frames.RESPONSE} & set(frame.columns)
-        if taken:
-            raise BadFit(f"a column is called {taken.pop()!r}, which is needed for the responses: rename it")
+        frame, target = people
+        clashes = {frames.LABEL, frames.RESPONSE} & set(frame.columns)
+        if clashes:
+            raise BadFit(f"a column is called {clashes.pop()!r}, which is needed for the responses: rename it")
         try:
             responses = frames.numbers(target, "y", "y")
         except BadInput:
@@ -49,9 +49,9 @@ class BoundedRegressor(RegressorMixin, HybridEstimator):  # type: ignore[misc]  
         response = polars.Series(frames.RESPONSE, responses, polars.Float64)
         return frame.with_columns(response, polars.lit("positive").alias(frames.LABEL))
 
-    def _described(self, file: str) -> TableSource:
+    def _table_source(self, file: str) -> TableSource:
         low, high = self._range
-        return frames.described(self._schema, file, Number(column=frames.RESPONSE, low=low, high=high))
+        return frames.table_source(self._schema, file, Number(column=frames.RESPONSE, low=low, high=high))
 
     def to_model(self) -> Model:
         model = super().to_model()
@@ -69,7 +69,7 @@ class BoundedRegressor(RegressorMixin, HybridEstimator):  # type: ignore[misc]  
         scaled = {name: self._unit() * getattr(estimate, name) for name in ("value", "low", "high")}
         return estimate.model_copy(update=scaled)
 
-    def _released(self) -> None:
+    def _set_released(self) -> None:
         if self.estimate_ is not None:
             self.estimate_ = self._in_units(self.estimate_)
 
@@ -154,43 +154,43 @@ class TransferRegressor(BoundedRegressor):
             population: The agents' people, (X, y) in any of these forms; a frame or path alone if y names a column.
                 None: see ``population_fraction``.
         """
-        seed = self._begun(further)
-        self._range = frames.bounded(self.response_bounds, "response_bounds")
+        seed = self._checked_seed(further)
+        self._range = frames.check_pair(self.response_bounds, "response_bounds")
         farthest = self._number("farthest")
         if not 2.0**-10 <= farthest <= 1.0:
             raise BadFit(f"farthest must be in [{2.0**-10:g}, 1], a share of the response's bounds, found {farthest:g}")
         people = self._people(X, y)
         sides = self._sides(people, seed, X, y, population)
-        tree, found = self._settled_tree(sides, farthest * farthest)
-        for words in found.warnings:
+        tree, advice = self._settled_tree(sides, farthest * farthest)
+        for words in advice.warnings:
             warnings.warn(words, fitting.CannotHelpWarning, stacklevel=3)
         self._carry_out(tree, sides, seed)
-        self.advice_ = found
+        self.advice_ = advice
         return self
 
     def _settled_tree(self, sides: Sides, bound: float) -> tuple[dict[str, Any], Advice]:
-        given = fitting.named(self.learner)
+        settings = fitting.learner_tree(self.learner)
         width = self._schema.dimension + 1
-        if given.get("name") == "least-squares":
-            given = {**usual_regression(len(self._schema.features)), **given}
-        elif given.get("name") == "sgd":
-            given = {"loss": "squared", "noise": "plan", "clip": 1.0, "diameter": 2.0 * math.sqrt(width), **given}
-            given = {"steps": steps(len(sides.curator)), **given}
+        if settings.get("name") == "least-squares":
+            settings = {**usual_regression(len(self._schema.features)), **settings}
+        elif settings.get("name") == "sgd":
+            settings = {"loss": "squared", "noise": "plan", "clip": 1.0, "diameter": 2.0 * math.sqrt(width), **settings}
+            settings = {"steps": steps(len(sides.curator)), **settings}
 
         def tree(protocol: str, alpha: float, loss: Mapping[str, Any]) -> dict[str, Any]:
-            found = self._tree(
+            scenario = self._tree(
                 sides,
-                {"rounds": 1, "kappa": 1.0 if given.get("name") == "sgd" else None, "learner": given},
+                {"rounds": 1, "kappa": 1.0 if settings.get("name") == "sgd" else None, "learner": settings},
                 name="transfer-regressor",
                 title="A regression learned from a biased private sample, tested on the population",
                 protocol=protocol,
                 alpha=alpha,
                 beta=self._number("beta"),
             )
-            return {**found, "agents": {**found["agents"], **loss}}
+            return {**scenario, "agents": {**scenario["agents"], **loss}}
 
         # The precision of agents' answers about a loss in [0, 1] does not depend on the kind of loss.
-        advice = fitting.advised(tree("learn-and-test", 0.1, {}), response=True)
+        advice = fitting.advice_for(tree("learn-and-test", 0.1, {}), response=True)
         protocol = REGRESSION if advice.protocol == "portfolio" else advice.protocol
         alpha = accuracy(advice) if self._value("alpha") is None else self._number("alpha")
         return tree(protocol, alpha, {"loss": "squared", "bound": bound}), advice
@@ -198,8 +198,8 @@ class TransferRegressor(BoundedRegressor):
     def _unit(self) -> float:
         return super()._unit() * self._number("farthest") ** 2
 
-    def _released(self) -> None:
-        super()._released()
-        self.candidates_ = self._judged()
+    def _set_released(self) -> None:
+        super()._set_released()
+        self.candidates_ = self._judged_candidates()
         gap = self.result_.get("gap")
         self.gap_: float | None = None if gap is None else self._unit() * gap

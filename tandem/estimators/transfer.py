@@ -148,7 +148,7 @@ class TransferClassifier(HybridClassifier):
                 None: see ``population_fraction``.
             public: Records that everybody may see, without labels, for learners that need some (``model-agnostic``).
         """
-        seed = self._begun(further)
+        seed = self._checked_seed(further)
         people = self._people(X, y)
         if isinstance(self._classes, SeveralNames):
             self._check_several(self._classes.names, public)
@@ -156,20 +156,20 @@ class TransferClassifier(HybridClassifier):
         if isinstance(public, tuple):
             raise BadFit("public records have no labels here: give public=X alone, found a tuple")
         points = None if public is None else self._unlabelled(public)
-        tree, found = self._settled_tree(sides, 0 if points is None else len(points))
-        vague = () if found.probabilities is None else (found.probabilities,)
-        for words in (*found.warnings, *vague) if self.protocol == fitting.FIT else ():
+        tree, advice = self._settled_tree(sides, 0 if points is None else len(points))
+        vague = () if advice.probabilities is None else (advice.probabilities,)
+        for words in (*advice.warnings, *vague) if self.protocol == fitting.FIT else ():
             warnings.warn(words, fitting.CannotHelpWarning, stacklevel=3)
         self._carry_out(tree, sides, seed, points)
-        self.advice_ = found
-        self.candidates_ = self._judged()
+        self.advice_ = advice
+        self.candidates_ = self._judged_candidates()
         self.comparison_: dict[str, Any] | None = self.result_.get("comparison")
         self.gap_: float | None = self.result_.get("gap")
         return self
 
     def _unlabelled(self, public: Any) -> polars.DataFrame:
         # A table must have a label; all records get the same one, which is not used.
-        label = self._described(fitting.PUBLIC).label
+        label = self._table_source(fitting.PUBLIC).label
         return self._features(public).with_columns(polars.lit(canonical(label.positive[0])).alias(label.column))
 
     @property
@@ -184,62 +184,62 @@ class TransferClassifier(HybridClassifier):
             "public records are": public is not None,
             "a norm, which would shorten the columns of the classes as well, is": self._schema.norm is not None,
         }
-        for what, given in wrong.items():
-            if given:
+        for what, is_set in wrong.items():
+            if is_set:
                 only = "for two classes only; leave it out, or put classes together"
                 raise BadFit(f"y has {len(names)} classes: {what} {only}")
 
     def _several(self, sides: Sides, count: int) -> tuple[dict[str, Any], Advice]:
-        given = {} if isinstance(self.learner, str | None) else fitting.plain(dict(self.learner))
-        learner = given | learner_of_classes(self._schema.dimension, count)
-        learner["mu"] = given.get("mu", learner["mu"])
-        found = fitting.advised(self._scenario_of(sides, 0, learner, fitting.UNDECIDED))
-        choice = fitting.chosen(self.protocol, "agnostic", self._given_numbers(len(sides.population)), found)
+        settings = {} if isinstance(self.learner, str | None) else fitting.plain(dict(self.learner))
+        learner = settings | learner_of_classes(self._schema.dimension, count)
+        learner["mu"] = settings.get("mu", learner["mu"])
+        advice = fitting.advice_for(self._scenario_of(sides, 0, learner, fitting.UNDECIDED))
+        choice = fitting.choose_protocol(self.protocol, "agnostic", self._given_numbers(len(sides.population)), advice)
         tree = self._scenario_of(sides, 0, learner, choice)
-        return tree | {"protocol": of_classes(choice.protocol)}, found
+        return tree | {"protocol": of_classes(choice.protocol)}, advice
 
     def _settled_tree(self, sides: Sides, public: int) -> tuple[dict[str, Any], Advice]:
         if isinstance(self._classes, SeveralNames):
             return self._several(sides, len(self._classes.names))
-        people, given, ball = len(sides.curator), self._given_numbers(len(sides.population)), fitting.DIAMETER
+        people, numbers, ball = len(sides.curator), self._given_numbers(len(sides.population)), fitting.DIAMETER
         if self.protocol != fitting.REWEIGH:
             ball = diameter(people, self._number("epsilon"), self._delta(people), self._schema.dimension)
         usual = "sgd" if self.protocol == fitting.REWEIGH else usual_learner(len(sides.population))
-        named = fitting.named(usual if self.learner is None else self.learner)
-        first = fitting.learner_settings(named, people, public, 1, ball)
-        if first.get("name") == "model-agnostic" and first.get("protects", "records") == "records" and not public:
+        settings = fitting.learner_tree(usual if self.learner is None else self.learner)
+        draft = fitting.learner_settings(settings, people, public, 1, ball)
+        if draft.get("name") == "model-agnostic" and draft.get("protects", "records") == "records" and not public:
             raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
-        found = fitting.advised(self._scenario_of(sides, public, first, fitting.UNDECIDED))
-        counted = first.get("name") != "model-agnostic"
-        choice = fitting.chosen(self.protocol, self._value("mode"), given, found, counted=counted)
-        learner = fitting.learner_settings(named, people, public, choice.rounds, ball)
+        advice = fitting.advice_for(self._scenario_of(sides, public, draft, fitting.UNDECIDED))
+        counted = draft.get("name") != "model-agnostic"
+        choice = fitting.choose_protocol(self.protocol, self._value("mode"), numbers, advice, counted=counted)
+        learner = fitting.learner_settings(settings, people, public, choice.rounds, ball)
         tree = self._scenario_of(sides, public, learner, choice)
-        if fitting.leaves_votes_open(named):
+        if fitting.leaves_votes_open(settings):
             learner["queries"] = self._points(tree, people, learner["queries"])
-        return tree, found
+        return tree, advice
 
     def _given_numbers(self, agents: int) -> dict[str, float | None]:
         names = ("rounds", "kappa", "eta", "alpha")
-        given = {name: None if self._value(name) is None else self._number(name) for name in names}
-        rounds, kappa = given["rounds"], given["kappa"]
+        numbers = {name: None if self._value(name) is None else self._number(name) for name in names}
+        rounds, kappa = numbers["rounds"], numbers["kappa"]
         if kappa is not None and not 0.0 < kappa <= 1.0:
             raise BadFit(f"kappa must be in (0, 1], found {kappa:g}")
         if rounds is not None and rounds != int(rounds):
             raise BadFit(f"rounds must be a whole number, found {rounds:g}")
         if rounds is not None and agents < rounds:
             raise BadFit(f"the population has {agents} people for {rounds:g} rounds: every round asks at least one")
-        return given
+        return numbers
 
     def _points(self, tree: dict[str, Any], people: int, public: int) -> int:
         """Return how many public points to label; warn if teachers nevertheless have too few records."""
         learner = tree["curator"]["learner"]
         learner["queries"] = 1
-        planned = fitting.settled(tree, self.n_features_in_).curator.settings.wire()
+        planned = fitting.resolved_scenario(tree, self.n_features_in_).curator.settings.wire()
         weights = self._schema.dimension + 1
-        points, each = fitting.suffice(public, planned["chunks"], planned.get("draws") or people, weights)
-        if each < weights:
+        points, share = fitting.points_to_label(public, planned["chunks"], planned.get("draws") or people, weights)
+        if share < weights:
             warnings.warn(
-                f"each teacher has {each:.1f} records for {weights} weights, even with {points} points to label: give "
+                f"each teacher has {share:.1f} records for {weights} weights, even with {points} points to label: give "
                 "more people, fewer rounds or a larger epsilon, or take learner='sgd'",
                 fitting.FewForTeachersWarning,
                 stacklevel=4,
@@ -262,7 +262,7 @@ class TransferClassifier(HybridClassifier):
             # Weights beyond 1/kappa are out of reach anyway; where they are at most that, so is their second moment.
             divergence={"chi_squared": 1.0 / choice.kappa},
             vc_dimension=self._schema.dimension + 1,
-            public={"table": self._described(fitting.PUBLIC).wire(), "labelled": False} if public else None,
+            public={"table": self._table_source(fitting.PUBLIC).wire(), "labelled": False} if public else None,
         )
         costs = self._value("costs")
         if not isinstance(costs, Mapping | None):

@@ -13,7 +13,7 @@ from common.net.app import Service
 from common.net.pages import Rules, check_loopback, page_app, serve_page
 from deploy.remote import operating
 from tandem.ui.folders import ListedRun, Name, RunFolders, add_histories, add_transcripts
-from tandem.ui.live import RefereeWatch, add_live, standing
+from tandem.ui.live import RefereeWatch, add_live, referee_values
 from tandem.ui.own import OwnRuns
 from tandem.ui.pages import page, pages
 from tandem.ui.planning import Planner, add_plans
@@ -26,38 +26,44 @@ Text = Annotated[str, Query(max_length=200)]
 
 def matching(runs: Sequence[ListedRun], words: str, answer: str) -> list[ListedRun]:
     """Return the runs with all words in name, scenario or text, and with this answer (any if empty)."""
-    wanted = words.casefold().split()
+    terms = words.casefold().split()
     return [
         run
         for run in runs
-        if all(word in f"{run.name} {run.scenario} {run.text} {run.status}".casefold() for word in wanted)
+        if all(word in f"{run.name} {run.scenario} {run.text} {run.status}".casefold() for word in terms)
         and (not answer or (run.answer or "none") == answer)
     ]
 
 
-def add_lists(app: Service, folders: RunFolders, own: OwnRuns, standing: Callable[[], dict[str, Any]]) -> None:
-    """Add the list of runs, each run's page, and comparisons to the service; ``standing`` returns a referee's runs."""
+def add_lists(app: Service, folders: RunFolders, own_runs: OwnRuns, referee_runs: Callable[[], dict[str, Any]]) -> None:
+    """Add the list of runs, each run's page, and comparisons; ``referee_runs`` returns those of a referee."""
 
-    def listed(words: str, answer: str, problem: str = "") -> Response:
-        found = folders.listed()
-        shown = matching(found, words, answer)
-        values = {"folders": shown, "count": len(found), "root": str(folders.root), "words": words, "answer": answer}
-        values |= {"answers": ANSWERS, "problem": problem, "under_way": own.under_way, "begun": own.begun, **standing()}
+    def list_page(words: str, answer: str, problem: str = "") -> Response:
+        lines = folders.listed()
+        hits = matching(lines, words, answer)
+        values = {"folders": hits, "count": len(lines), "root": str(folders.root), "words": words, "answer": answer}
+        values |= {
+            "answers": ANSWERS,
+            "problem": problem,
+            "under_way": own_runs.under_way,
+            "begun": own_runs.begun,
+            **referee_runs(),
+        }
         return HTMLResponse(page("runs.html", here="runs", **values))
 
     @app.get("/")
     def runs(words: Text = "", answer: Text = "") -> Response:
-        return listed(words, answer)
+        return list_page(words, answer)
 
     @app.get("/compare")
     def compare(run: Annotated[list[str], Query(max_length=255)] = []) -> Response:  # noqa: B006 - read by FastAPI
         names = list(dict.fromkeys(run))
         if not 2 <= len(names) <= MOST_COMPARED:
-            return listed("", "", f"tick two runs to compare, or up to {MOST_COMPARED}; {len(names)} are ticked")
+            return list_page("", "", f"tick two runs to compare, or up to {MOST_COMPARED}; {len(names)} are ticked")
         try:
             views = [folders.view(name) for name in names]
         except TandemError as error:
-            return listed("", "", error.detail)
+            return list_page("", "", error.detail)
         return HTMLResponse(page("compare.html", here="runs", names=names, views=views))
 
     @app.get("/run/{name}")
@@ -66,12 +72,12 @@ def add_lists(app: Service, folders: RunFolders, own: OwnRuns, standing: Callabl
 
 
 def ui_app(
-    folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None, own: OwnRuns | None = None
+    folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None, own_runs: OwnRuns | None = None
 ) -> Service:
-    """Return the page's service: run folders, new runs (``own``), and the runs of a referee if there is one."""
+    """Return the page's service: run folders, new runs (``own_runs``), and the runs of a referee if there is one."""
     app = page_app("Tandem", pages(), rules)
-    new = own or OwnRuns(folders.root)
-    add_lists(app, folders, new, lambda: {} if referee is None else standing(referee))
+    new = own_runs or OwnRuns(folders.root)
+    add_lists(app, folders, new, lambda: {} if referee is None else referee_values(referee))
     add_plans(app, Planner())
     add_transcripts(app, folders, rules)
     add_histories(app, folders, rules)
@@ -95,14 +101,14 @@ def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None
     with ExitStack() as open_until_the_end:
         watch = None
         if referee:
-            there = open_until_the_end.enter_context(operating(referee, token, patience=0.0, timeout=TIMEOUT))
-            watch = RefereeWatch(there)
+            client = open_until_the_end.enter_context(operating(referee, token, patience=0.0, timeout=TIMEOUT))
+            watch = RefereeWatch(client)
 
-        own = OwnRuns(runs)
-        own.remove_left_behind()
-        open_until_the_end.callback(own.close)
+        own_runs = OwnRuns(runs)
+        own_runs.remove_left_behind()
+        open_until_the_end.callback(own_runs.close)
 
-        def made(rules: Rules) -> Service:
-            return ui_app(RunFolders(runs), rules, watch, own)
+        def create(rules: Rules) -> Service:
+            return ui_app(RunFolders(runs), rules, watch, own_runs)
 
-        serve_page(made, "tandem ui", host, port)
+        serve_page(create, "tandem ui", host, port)

@@ -80,42 +80,42 @@ class RunFolders:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, str], tuple[tuple[float, ...], object]] = {}
+        self._cache: dict[tuple[str, str], tuple[tuple[float, ...], object]] = {}
 
     def listed(self) -> list[ListedRun]:
-        found = [(_made(folder), name, folder) for name, folder in self._folders().items()]
-        return [self._line(name, folder) for _, name, folder in sorted(found, key=lambda each: each[:2], reverse=True)]
+        rows = [(_creation_time(folder), name, folder) for name, folder in self._folders().items()]
+        return [self._line(name, folder) for _, name, folder in sorted(rows, key=lambda item: item[:2], reverse=True)]
 
     def folder(self, name: str) -> Path:
         """Return a run folder; ``NotFound`` if there is none of this name."""
-        found = self._folders().get(name)
-        if found is None:
+        path = self._folders().get(name)
+        if path is None:
             raise NotFound(f"there is no run folder {name!r} in {self.root}")
-        return found
+        return path
 
     def view(self, name: str) -> RunView:
         """Return the view of a finished run; raises as :func:`referee.view.pages.view_of` does."""
         folder = self.folder(name)
-        return self.kept("view", folder, lambda: view_of(folder))
+        return self.cached("view", folder, lambda: view_of(folder))
 
-    def kept(self, what: str, folder: Path, make: Callable[[], T], *, alone: bool = False) -> T:
+    def cached(self, what: str, folder: Path, make: Callable[[], T], *, alone: bool = False) -> T:
         """Return what ``make`` computes from a folder's files, from the cache unless they have changed.
 
         If the result is large (``alone``), no other result of its kind stays in the cache.
         """
         stamp = tuple(part for name in PUBLIC for part in _stamp(folder / name))
         with self._lock:
-            before = self._kept.get((what, folder.name))
-            if before is not None and before[0] == stamp:
-                return before[1]  # type: ignore[return-value]  # the result of ``make`` under this name
-            for key in [key for key in self._kept if key[0] == what and (alone or key[1] == folder.name)]:
-                del self._kept[key]
-            while len(self._kept) >= MAX_KEPT:
-                del self._kept[next(iter(self._kept))]
-        made = make()
+            cached = self._cache.get((what, folder.name))
+            if cached is not None and cached[0] == stamp:
+                return cached[1]  # type: ignore[return-value]  # the result of ``make`` under this name
+            for key in [key for key in self._cache if key[0] == what and (alone or key[1] == folder.name)]:
+                del self._cache[key]
+            while len(self._cache) >= MAX_KEPT:
+                del self._cache[next(iter(self._cache))]
+        value = make()
         with self._lock:
-            self._kept[what, folder.name] = (stamp, made)
-        return made
+            self._cache[what, folder.name] = (stamp, value)
+        return value
 
     def _folders(self) -> dict[str, Path]:
         if is_run(self.root):
@@ -126,17 +126,19 @@ class RunFolders:
             return {}
 
     def _line(self, name: str, folder: Path) -> ListedRun:
-        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(_made(folder)))
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(_creation_time(folder)))
         try:
-            view = self.kept("view", folder, lambda: view_of(folder))
+            view = self.cached("view", folder, lambda: view_of(folder))
             ended = "ended" if view.status in ("done", "exhausted") else view.status
-            found = view.verdict
-            return ListedRun(name, view.name, ended, found.text, found.tone, began, True, found.answer or "", view.than)
+            verdict = view.verdict
+            return ListedRun(
+                name, view.name, ended, verdict.text, verdict.tone, began, True, verdict.answer or "", view.than
+            )
         except NotFound as error:
             return ListedRun(name, "", "not ended", error.detail, "open", began, shown=False)
         except TandemError as error:
-            shown = isinstance(error, AuditFailed)
-            return ListedRun(name, "", "cannot be shown", error.detail, "bad", began, shown)
+            has_page = isinstance(error, AuditFailed)
+            return ListedRun(name, "", "cannot be shown", error.detail, "bad", began, has_page)
 
 
 def is_run(path: Path) -> bool:
@@ -144,16 +146,16 @@ def is_run(path: Path) -> bool:
     return path.is_dir() and any(present(path, name) for name in PUBLIC)
 
 
-def _made(folder: Path) -> float:
-    return next((found[0] for name in PUBLIC if (found := _stamp(folder / name))[0]), 0.0)
+def _creation_time(folder: Path) -> float:
+    return next((stamp[0] for name in PUBLIC if (stamp := _stamp(folder / name))[0]), 0.0)
 
 
 def _stamp(path: Path) -> tuple[float, float]:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return 0.0, 0.0
-    return found.st_mtime, float(found.st_size)
+    return status.st_mtime, float(status.st_size)
 
 
 ON_A_PAGE = 100  # entries in a page of the list
@@ -192,17 +194,17 @@ class Transcript:
         The ``signers`` of each entry have signed it or a part of it: the party and the beginning of its key.
         """
         names, rows = self._names(), list[dict[str, Any]]()
-        own = next((key for key, name in names.items() if name == "referee"), "")
+        referee_key = next((key for key, name in names.items() if name == "referee"), "")
         for index in range(first, min(first + most, len(self.lines))):
-            entry, place = self.entry(index), {"index": index, "size": len(self.lines[index])}
+            entry, position = self.entry(index), {"index": index, "size": len(self.lines[index])}
             if entry is None:
                 words = "the line is no entry: it was cut off or changed"
-                rows.append({**place, "kind": "cannot be read", "summary": words, "signers": (), "hash": ""})
+                rows.append({**position, "kind": "cannot be read", "summary": words, "signers": (), "hash": ""})
                 continue
             keys = (f"{names.get(key, 'unknown')} {key[:8]}" for key in _keys(entry.body))
-            signers = tuple(dict.fromkeys((f"referee {own[:8]}", *keys)))
-            found = {"kind": entry.kind, "summary": in_words(entry), "signers": signers, "hash": entry.hash}
-            rows.append({**place, **found})
+            signers = tuple(dict.fromkeys((f"referee {referee_key[:8]}", *keys)))
+            summary = {"kind": entry.kind, "summary": in_words(entry), "signers": signers, "hash": entry.hash}
+            rows.append({**position, **summary})
         return rows
 
     def pretty(self, index: int) -> list[str]:
@@ -215,13 +217,13 @@ class Transcript:
         return [row if len(row) <= MAX_WIDTH else f"{row[:MAX_WIDTH]}... ({len(row):,} characters)" for row in text]
 
     def _names(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for entry in map(self.entry, range(min(2, len(self.lines)))):
             if entry is not None and entry.kind == "terms":
-                found |= dict.fromkeys(_keys(entry.body), "curator")
+                names |= dict.fromkeys(_keys(entry.body), "curator")
             elif entry is not None and entry.kind == "configuration":
-                found[str(entry.body.get("referee", ""))] = "referee"
-        return found
+                names[str(entry.body.get("referee", ""))] = "referee"
+        return names
 
 
 def pages_of(count: int, size: int = ON_A_PAGE) -> int:
@@ -254,12 +256,12 @@ def near_steps(steps: Sequence[RunStep], at: int) -> list[tuple[str, list[tuple[
     """Return the steps near a given one, numbered from 1, grouped by heading."""
     first = max(0, at - 1 - NEAR)
     near = enumerate(steps[first : at + NEAR], first + 1)
-    return [(phase, list(each)) for phase, each in groupby(near, lambda one: PHASES[one[1].kind])]
+    return [(phase, list(group)) for phase, group in groupby(near, lambda item: PHASES[item[1].kind])]
 
 
 def _transcript(folders: RunFolders, name: str) -> Transcript:
     folder = folders.folder(name)
-    return folders.kept(FILE, folder, lambda: Transcript(read_file(folder, FILE)), alone=True)
+    return folders.cached(FILE, folder, lambda: Transcript(read_file(folder, FILE)), alone=True)
 
 
 def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
@@ -268,23 +270,23 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
 
     @app.get("/run/{name}/transcript")
     def entries(name: Name, at: Page = 1) -> Response:
-        found = _transcript(folders, name)
-        count = len(found.lines)
-        shown = {"rows": found.listed((at - 1) * ON_A_PAGE), "at": at, "pages": pages_of(count), "count": count}
-        shown["token"] = rules.form_token
-        return HTMLResponse(page("transcript.html", here="runs", part="transcript", name=name, **shown))
+        transcript = _transcript(folders, name)
+        count = len(transcript.lines)
+        values = {"rows": transcript.listed((at - 1) * ON_A_PAGE), "at": at, "pages": pages_of(count), "count": count}
+        values["token"] = rules.form_token
+        return HTMLResponse(page("transcript.html", here="runs", part="transcript", name=name, **values))
 
     @app.get("/run/{name}/parties")
     def parties(name: Name, at: Page = 1) -> Response:
-        found, folder = _transcript(folders, name), folders.folder(name)
-        steps_of = folders.kept("parties", folder, lambda: story(found.entries()), alone=True)
-        if at > len(steps_of.steps):
-            raise NotFound(f"this run has {len(steps_of.steps)} steps, from 1; there is no step {at}")
-        step = steps_of.steps[at - 1]
-        messages = [(index, found.pretty(index)) for index in step.entries[:MESSAGES_SHOWN]]
-        shown = {"step": step, "at": at, "count": len(steps_of.steps), "notice": steps_of.notice, "messages": messages}
-        shown["groups"] = near_steps(steps_of.steps, at)
-        return HTMLResponse(page("parties.html", here="runs", part="parties", name=name, most=MESSAGE_LINES, **shown))
+        transcript, folder = _transcript(folders, name), folders.folder(name)
+        summary = folders.cached("parties", folder, lambda: story(transcript.entries()), alone=True)
+        if at > len(summary.steps):
+            raise NotFound(f"this run has {len(summary.steps)} steps, from 1; there is no step {at}")
+        step = summary.steps[at - 1]
+        messages = [(index, transcript.pretty(index)) for index in step.entries[:MESSAGES_SHOWN]]
+        values = {"step": step, "at": at, "count": len(summary.steps), "notice": summary.notice, "messages": messages}
+        values["groups"] = near_steps(summary.steps, at)
+        return HTMLResponse(page("parties.html", here="runs", part="parties", name=name, most=MESSAGE_LINES, **values))
 
     @app.get("/run/{name}/transcript.jsonl")
     def raw(name: Name) -> Response:
@@ -292,48 +294,48 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
 
     @app.get("/run/{name}/transcript/{index}")
     def entry(name: Name, index: Annotated[int, InPath(ge=0, lt=1 << 31)], at: Page = 1) -> Response:
-        found = _transcript(folders, name)
-        text = found.pretty(index)
-        (row,) = found.listed(index, 1)
-        shown = {
+        transcript = _transcript(folders, name)
+        text = transcript.pretty(index)
+        (row,) = transcript.listed(index, 1)
+        values = {
             "row": row,
             "list_page": index // ON_A_PAGE + 1,
             "lines": text[(at - 1) * LINES_ON_A_PAGE : at * LINES_ON_A_PAGE],
             "at": at,
             "pages": pages_of(len(text), LINES_ON_A_PAGE),
-            "count": len(found.lines),
+            "count": len(transcript.lines),
         }
-        return HTMLResponse(page("entry.html", here="runs", part="transcript", name=name, **shown))
+        return HTMLResponse(page("entry.html", here="runs", part="transcript", name=name, **values))
 
-    def audited(name: str) -> Response:
+    def audit_page(name: str) -> Response:
         folder = folders.folder(name)
         with one_audit:
             try:
-                found, failure = list(audit_lines(audit(folder))), ""
+                lines, failure = list(audit_lines(audit(folder))), ""
             except AuditFailed as error:
-                found, failure = [], error.detail
-        shown = {"found": found, "failure": plain(failure), "unsigned": UNSIGNED, "folder": folder}
-        return HTMLResponse(page("audited.html", here="runs", part="transcript", name=name, **shown))
+                lines, failure = [], error.detail
+        values = {"found": lines, "failure": plain(failure), "unsigned": UNSIGNED, "folder": folder}
+        return HTMLResponse(page("audited.html", here="runs", part="transcript", name=name, **values))
 
     @app.post("/run/{name}/audit")
     async def verify(request: Request, name: Name) -> Response:
         await fields_of(request, rules)
-        return await run_in_threadpool(audited, name)
+        return await run_in_threadpool(audit_page, name)
 
 
-def checkpoint_row(kept: StoredCheckpoint) -> dict[str, Any]:
+def checkpoint_row(checkpoint: StoredCheckpoint) -> dict[str, Any]:
     """Verify a checkpoint's signatures and return it as the page shows it, with its witnesses and their times."""
-    made, seen = kept.verified(), kept.seen()
-    witnesses = [(key[:16], clock(word.time)) for key, word in seen.items()]
-    return {"entries": made.entries, "hash": made.hash, "time": clock(made.time), "witnesses": witnesses}
+    content, witnessed = checkpoint.verified(), checkpoint.seen()
+    witnesses = [(key[:16], clock(word.time)) for key, word in witnessed.items()]
+    return {"entries": content.entries, "hash": content.hash, "time": clock(content.time), "witnesses": witnesses}
 
 
 def history_checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:
     """Verify that checkpoints, witnesses, and an optional receipt are of this transcript; return what is known."""
     with Place("the run's history").named_in_failures():
         configuration = Configuration.parse(entries[0].body.get("configuration"))
-        given = () if receipt is None else (receipt,)
-        return list(history_lines(check_history(folder, entries, configuration, given, ())))
+        receipts = () if receipt is None else (receipt,)
+        return list(history_lines(check_history(folder, entries, configuration, receipts, ())))
 
 
 def receipt_of(text: str) -> Signed:
@@ -348,14 +350,14 @@ def receipt_of(text: str) -> Signed:
 def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
     """Add the pages of a run folder's history to the service."""
 
-    def shown(name: str, at: int, receipt: Signed | None = None, problem: str = "") -> Response:
+    def history_page(name: str, at: int, receipt: Signed | None = None, problem: str = "") -> Response:
         transcript, folder = _transcript(folders, name), folders.folder(name)
         rows, sentences = [], []
         try:
-            kept = kept_in(folder)
-            rows = [checkpoint_row(each) for each in kept[(at - 1) * ON_A_PAGE : at * ON_A_PAGE]]
+            checkpoints = kept_in(folder)
+            rows = [checkpoint_row(checkpoint) for checkpoint in checkpoints[(at - 1) * ON_A_PAGE : at * ON_A_PAGE]]
             sentences = history_checked(folder, transcript.entries(), receipt)
-            count = len(kept)
+            count = len(checkpoints)
         except TandemError as error:
             count, problem = len(rows), problem or error.detail
         values = {"rows": rows, "at": at, "pages": pages_of(count), "count": count}
@@ -364,18 +366,18 @@ def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
 
     @app.get("/run/{name}/history")
     def history(name: Name, at: Page = 1) -> Response:
-        return shown(name, at)
+        return history_page(name, at)
 
-    def compared(name: str, text: str) -> Response:
+    def compared_page(name: str, text: str) -> Response:
         try:
-            return shown(name, 1, receipt_of(text))
+            return history_page(name, 1, receipt_of(text))
         except BadMessage as error:
-            return shown(name, 1, problem=error.detail)
+            return history_page(name, 1, problem=error.detail)
 
     @app.post("/run/{name}/receipt")
     async def compare(request: Request, name: Name) -> Response:
         fields = await fields_of(request, rules)
-        return await run_in_threadpool(compared, name, fields.get("receipt", ""))
+        return await run_in_threadpool(compared_page, name, fields.get("receipt", ""))
 
 
 @dataclass(frozen=True)
@@ -410,22 +412,22 @@ def story(entries: Sequence[AnyEntry]) -> Story:
 
 def _steps(entries: Sequence[AnyEntry], scenario: ResolvedScenario) -> Iterator[RunStep]:
     query, promised = "", ""
-    for asking, found in groupby(entries, lambda entry: entry.kind in ("question", "answers")):
+    for asking, group in groupby(entries, lambda entry: entry.kind in ("question", "answers")):
         if not asking:
-            for entry in found:
+            for entry in group:
                 if entry.kind == "terms":
                     promised = promise(PROMISED["curator"], entry.body["terms"]["message"]["guarantee"]).plain
                 if entry.kind != "beacon":
                     yield _STEPS[entry.kind](entry, promised)
             continue
         batches: dict[str, list[AnyEntry]] = {}
-        for entry in found:
+        for entry in group:
             if entry.kind == "question":
                 query = canonical.encode(entry.body["query"]).decode()
             batches.setdefault(query, []).append(entry)
-        for each in batches.values():
-            yield _question([entry for entry in each if entry.kind == "question"], scenario)
-            if answers := [entry for entry in each if entry.kind == "answers"]:
+        for batch in batches.values():
+            yield _question([entry for entry in batch if entry.kind == "question"], scenario)
+            if answers := [entry for entry in batch if entry.kind == "answers"]:
                 yield _answers(answers, scenario)
 
 
@@ -488,8 +490,8 @@ def _answers(entries: Sequence[AnyEntry], scenario: ResolvedScenario) -> RunStep
 
 
 def _result(entry: AnyEntry, promised: str) -> RunStep:
-    found = entry.body["result"]
-    title, says = f"The result: {plain(str(found['status']))}", {"reason": plain(str(found["reason"]))}
+    result = entry.body["result"]
+    title, says = f"The result: {plain(str(result['status']))}", {"reason": plain(str(result["reason"]))}
     return RunStep(entry.kind, title, "from the referee to everybody", (entry.index,), says)
 
 

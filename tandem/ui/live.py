@@ -32,26 +32,26 @@ RunName = Annotated[str, Path(pattern=RUN)]
 ROUNDS_SHOWN = 12  # newest rounds in the table of an unfinished run; its chart has all of them
 
 
-def standing(referee: RefereeWatch) -> dict[str, Any]:
+def referee_values(referee: RefereeWatch) -> dict[str, Any]:
     """Return the values for the list of a referee's runs."""
-    runs, away = referee.runs()
-    return {"referee": referee.url, "runs": runs, "away": away}
+    runs, problem = referee.runs()
+    return {"referee": referee.url, "runs": runs, "away": problem}
 
 
 def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
     """Add the pages about a running referee to the service."""
 
-    def shown(run: str) -> dict[str, Any]:
-        watched = referee.look(run)
-        view = watched.view()
-        status = ENDED.get(watched.status, watched.status)
+    def run_values(run: str) -> dict[str, Any]:
+        state = referee.look(run)
+        view = state.view()
+        status = ENDED.get(state.status, state.status)
         verdict = "" if view is None else f" {view.verdict.text}"
         return {
-            "run": watched,
+            "run": state,
             "view": view,
-            "tests": watched.tests,
-            "left": watched.time_left(referee.now()),
-            "announcement": "The referee does not answer." if watched.away else f"{status}.{verdict}",
+            "tests": state.tests,
+            "left": state.time_left(referee.now()),
+            "announcement": "The referee does not answer." if state.away else f"{status}.{verdict}",
             "referee": referee.url,
             "most": ROUNDS_SHOWN,
             "token": rules.form_token,
@@ -59,15 +59,15 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
 
     @app.get("/referee-runs")
     def runs(request: Request) -> Response:
-        return tagged(request, page("live_runs.html", **standing(referee)))
+        return tagged(request, page("live_runs.html", **referee_values(referee)))
 
     @app.get("/referee/{run}")
     def one(run: RunName) -> Response:
-        return HTMLResponse(page("live.html", here="runs", **shown(run)))
+        return HTMLResponse(page("live.html", here="runs", **run_values(run)))
 
     @app.get("/referee/{run}/part")
     def part(request: Request, run: RunName) -> Response:
-        return tagged(request, page("live_part.html", **shown(run)))
+        return tagged(request, page("live_part.html", **run_values(run)))
 
     @app.post("/referee/{run}/cancel")
     async def cancel(request: Request, run: RunName) -> Response:
@@ -80,22 +80,22 @@ Numbers = Mapping[str, float]
 _PLAIN = 20.0  # log-evidence beyond which an e-value is shown as a power of ten
 
 
-def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbers | None) -> list[dict[str, Any]]:
+def shown_tests(scenario: ResolvedScenario, rounds: Sequence[Numbers], now: Numbers | None) -> list[dict[str, Any]]:
     """Return the tests of a run in order, of ended rounds and of the current one; only tests that may stop early.
 
     Each has ``sides`` ("below" first, then "above"), the e-value that decides (``needed``), the ``most`` answers after
     which it has decided, and a ``verdict``: "not yet" or "undecided" (the agents ran out) if there is no decision.
     """
     low, high = scenario.levels
-    under_test = [(f"round {numbers['round']:.0f}", numbers, "undecided") for numbers in ended if "round" in numbers]
+    under_test = [(f"round {numbers['round']:.0f}", numbers, "undecided") for numbers in rounds if "round" in numbers]
     under_test += [] if now is None else [("round under way", now, "not yet")]
-    found = []
+    tests = []
     for name, numbers, none in under_test:
         if "tested_needed" not in numbers or not all(map(math.isfinite, numbers.values())):
             continue
         needed, below, above = (numbers.get(f"tested_{key}", 0.0) for key in ("needed", "below", "above"))
         sides = [_side(f"below {high:g}", below, needed), _side(f"above {low:g}", above, needed)]
-        found.append(
+        tests.append(
             {
                 "name": name,
                 "sides": sides,
@@ -108,7 +108,7 @@ def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbe
                 "verdict": next((side["words"] for side in sides if side["share"] >= 1.0), none),
             }
         )
-    return found
+    return tests
 
 
 def _side(words: str, log_value: float, needed: float) -> dict[str, Any]:
@@ -182,23 +182,23 @@ class WatchedRun:
 
     def time_left(self, now: float) -> str:
         """Return the time that the rest takes at most, as text, by the pace of the rounds seen so far."""
-        seen = [(when, numbers) for when, numbers in self.notes if "round" in numbers and "rounds" in numbers]
-        if self.ended or len(seen) < 2:
+        rounds = [(when, numbers) for when, numbers in self.notes if "round" in numbers and "rounds" in numbers]
+        if self.ended or len(rounds) < 2:
             return ""
-        (first, before), (last, after) = seen[0], seen[-1]
-        done = after["round"] - before["round"]
-        if done <= 0 or last <= first:
+        (first, first_numbers), (last, last_numbers) = rounds[0], rounds[-1]
+        count = last_numbers["round"] - first_numbers["round"]
+        if count <= 0 or last <= first:
             return ""
-        pace = (last - first) / done
-        left = max(0.0, (after["rounds"] - after["round"]) * pace - (now - last))
+        pace = (last - first) / count
+        left = max(0.0, (last_numbers["rounds"] - last_numbers["round"]) * pace - (now - last))
         return f"about {in_time(pace)} a round; {in_time(left)} more if all rounds are needed"
 
 
 class RefereeWatch:
     """Requests the runs of one referee, and keeps its answers; ``clock`` is a monotonic clock in seconds."""
 
-    def __init__(self, there: Operating, clock: Callable[[], float] = time.monotonic) -> None:
-        self._there = there
+    def __init__(self, client: Operating, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
         self.now = clock
         self._lock = threading.Lock()
         self._runs: dict[str, WatchedRun] = {}
@@ -207,14 +207,14 @@ class RefereeWatch:
 
     @property
     def url(self) -> str:
-        return self._there.url
+        return self._client.url
 
     def runs(self) -> tuple[list[dict[str, Any]], str]:
         """Return all runs, unfinished ones first, then newest first; and why the referee is unavailable, if it is."""
         with self._lock:
             if self.now() - self._listed_at >= FRESH:
                 try:
-                    self._lines, self._away = self._there.runs(), ""
+                    self._lines, self._away = self._client.runs(), ""
                 except TandemError as error:
                     self._away = _why(error)
                 self._listed_at = self.now()
@@ -224,64 +224,62 @@ class RefereeWatch:
     def look(self, run: str) -> WatchedRun:
         """Return the state of a run, or the last known one if the referee is unavailable; ``NotFound`` if unknown."""
         with self._lock:
-            known = self._runs.get(run) or WatchedRun(run)
-            if not known.ended and self.now() - known.asked_at >= FRESH:
+            watched = self._runs.get(run) or WatchedRun(run)
+            if not watched.ended and self.now() - watched.asked_at >= FRESH:
                 try:
-                    self._ask(known)
-                    known.away = ""
+                    self._ask(watched)
+                    watched.away = ""
                 except NotFound:
                     raise
                 except TandemError as error:
-                    known.away = _why(error)
-                known.asked_at = self.now()
-            self._runs[run] = known
-            return known
+                    watched.away = _why(error)
+                watched.asked_at = self.now()
+            self._runs[run] = watched
+            return watched
 
     def cancel(self, run: str) -> None:
-        self._there.ask_to_cancel(run)
+        self._client.ask_to_cancel(run)
         with self._lock:
             self._runs.pop(run, None)
             self._listed_at = -math.inf
 
-    def _ask(self, known: WatchedRun) -> None:
-        if known.scenario is None:
-            self._begun(known)
+    def _ask(self, watched: WatchedRun) -> None:
+        if watched.scenario is None:
+            self._load_terms(watched)
         # A restarted referee lists its rounds anew, perhaps at other positions.
-        after = 0 if known.away else len(known.notes)
-        state = self._there.state(known.run, after)
-        standing = self._there.standing(known.run)
+        first = 0 if watched.away else len(watched.notes)
+        state = self._client.state(watched.run, first)
+        referee_values = self._client.standing(watched.run)
         try:
             sentences = [
                 (str(note["text"]), {k: float(v) for k, v in note["numbers"].items()}) for note in state["progress"]
             ]
             result = state["result"]
-            known.status, known.waits_for = str(state["status"]), str(standing["waits_for"])
-            known.agents = {name: int(standing[name]) for name in ("enrolled", "asked", "answered")}
-            test = standing.get("test")
-            known.test = None if test is None else {str(name): float(value) for name, value in test.items()}
-            known.declined = {str(reason): int(count) for reason, count in standing["declined"].items()}
+            watched.status, watched.waits_for = str(state["status"]), str(referee_values["waits_for"])
+            watched.agents = {name: int(referee_values[name]) for name in ("enrolled", "asked", "answered")}
+            test = referee_values.get("test")
+            watched.test = None if test is None else {str(name): float(value) for name, value in test.items()}
+            watched.declined = {str(reason): int(count) for reason, count in referee_values["declined"].items()}
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise PeerMisbehaved(f"what {self.url} says of run {known.run!r} is not the state of a run") from None
-        now, before = self.now(), {numbers.get("round"): when for when, numbers in known.notes}
-        timed = [
-            (before.get(numbers["round"], now) if "round" in numbers else now, numbers) for _, numbers in sentences
-        ]
-        known.notes = known.notes[:after] + timed
-        known.text = sentences[-1][0] if sentences else known.text
-        if result is not None and known.scenario is None:
-            self._begun(known)
-        known.result = result
+            raise PeerMisbehaved(f"what {self.url} says of run {watched.run!r} is not the state of a run") from None
+        now, times = self.now(), {numbers.get("round"): when for when, numbers in watched.notes}
+        timed = [(times.get(numbers["round"], now) if "round" in numbers else now, numbers) for _, numbers in sentences]
+        watched.notes = watched.notes[:first] + timed
+        watched.text = sentences[-1][0] if sentences else watched.text
+        if result is not None and watched.scenario is None:
+            self._load_terms(watched)
+        watched.result = result
 
-    def _begun(self, known: WatchedRun) -> None:
+    def _load_terms(self, watched: WatchedRun) -> None:
         try:
-            configuration = self._there.configuration(known.run)
+            configuration = self._client.configuration(watched.run)
         except NotFound:
             return
-        second = self._there.entries(known.run, 1, 1)
+        second = self._client.entries(watched.run, 1, 1)
         if second:  # the terms, or a result if the curator did not agree
             signed = [Signed.parse(entry.body["terms"]) for entry in second if entry.kind == "terms"]
-            known.scenario = parse_resolved(configuration.scenario)
-            known.promised = promises(known.scenario, Terms.parse(signed[0].message) if signed else None)
+            watched.scenario = parse_resolved(configuration.scenario)
+            watched.promised = promises(watched.scenario, Terms.parse(signed[0].message) if signed else None)
 
 
 def _why(error: TandemError) -> str:

@@ -73,21 +73,21 @@ class FieldProblem(BadInput, problem="field", title="Field not acceptable"):
         return str(self.members.get("key", ""))
 
 
-def wrong(key: str, detail: str) -> FieldProblem:
+def field_problem(key: str, detail: str) -> FieldProblem:
     """Return the error for a field."""
     return FieldProblem(detail, key=key)
 
 
-def in_the_forms_words(error: TandemError) -> FieldProblem:
+def in_form_terms(error: TandemError) -> FieldProblem:
     """Return an error of the command's functions, with the form's names in place of options."""
     if isinstance(error, FieldProblem):
         return error
-    found = re.findall(r"--[a-z][a-z-]*", error.detail)
-    key = next((_OPTIONS[option] for option in found if option in _OPTIONS), "")
+    options = re.findall(r"--[a-z][a-z-]*", error.detail)
+    key = next((_OPTIONS[option] for option in options if option in _OPTIONS), "")
     words = {**{option: f"'{NAMES[name]}'" for option, name in _OPTIONS.items()}, "--bounds": "the bounds"}
     words |= {"--categories": "the values", "--missing": "'An empty field says something'"}
     text = re.sub(r"--[a-z][a-z-]*", lambda option: words.get(option[0], option[0]), error.detail)
-    return wrong(key, text)
+    return field_problem(key, text)
 
 
 def new_draft() -> str:
@@ -105,27 +105,27 @@ def layout_from(fields: Fields) -> Layout:
 
 def files_from(fields: Fields) -> tuple[Path, Path]:
     """Return both files; ``FieldProblem`` if one is not named, or is no file."""
-    found = []
+    paths = []
     for key in ("source", "target"):
         text = fields.get(key, "").strip()
         if not text:
-            raise wrong(key, f"'{NAMES[key]}' is missing: choose a file, or write where it is on this machine")
+            raise field_problem(key, f"'{NAMES[key]}' is missing: choose a file, or write where it is on this machine")
         path = Path(text).expanduser()
         if not path.is_file():
-            raise wrong(key, f"'{NAMES[key]}': there is no file {text!r} on this machine")
-        found.append(path)
-    return found[0], found[1]
+            raise field_problem(key, f"'{NAMES[key]}': there is no file {text!r} on this machine")
+        paths.append(path)
+    return paths[0], paths[1]
 
 
 def columns_from(fields: Fields) -> list[str]:
     """Return the columns that both files have, in the order of S; raises as reading their first lines does."""
     source, target = files_from(fields)
     layout = layout_from(fields)
-    there = set(columns_of(target, layout))
-    names = [name for name in dict.fromkeys(columns_of(source, layout)) if name in there]
+    target_columns = set(columns_of(target, layout))
+    names = [name for name in dict.fromkeys(columns_of(source, layout)) if name in target_columns]
     if len(names) < 2:
         have = f"only column {names[0]!r}" if names else "no column"
-        raise wrong("separator", f"the two files have {have} in common: is '{NAMES['separator']}' right?")
+        raise field_problem("separator", f"the two files have {have} in common: is '{NAMES['separator']}' right?")
     return names
 
 
@@ -136,9 +136,9 @@ def _positive(fields: Fields, key: str, usual: float | None = None, below: float
     try:
         value = float(text)
     except ValueError:
-        raise wrong(key, f"'{NAMES[key]}' must be a number, such as 1 or 0.5, found {text!r}") from None
+        raise field_problem(key, f"'{NAMES[key]}' must be a number, such as 1 or 0.5, found {text!r}") from None
     if not 0.0 < value < below:
-        raise wrong(key, f"'{NAMES[key]}' must be above 0 and below {below:,.0f}, found {text}")
+        raise field_problem(key, f"'{NAMES[key]}' must be above 0 and below {below:,.0f}, found {text}")
     return value
 
 
@@ -152,7 +152,7 @@ def lifetime_from(fields: Fields) -> tuple[float, float] | None:
     except ValueError:
         epsilon = delta = -1.0
     if not (0.0 < epsilon < 1e6 and 0.0 <= delta < 1.0):
-        raise wrong(
+        raise field_problem(
             "lifetime", f"'{NAMES['lifetime']}' must be an epsilon and a delta, such as 8, 0.0002, found {text!r}"
         )
     return epsilon, delta
@@ -172,7 +172,7 @@ def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
     kind_of_label = fields.get("predict", "texts")
     for key in ("label", *_PREDICTED.get(kind_of_label, _PREDICTED["texts"])):
         if not fields.get(key, "").strip():
-            raise wrong(key, f"'{NAMES[key]}' is missing")
+            raise field_problem(key, f"'{NAMES[key]}' is missing")
     bounds, categories, missing, skipped = [], [], [], []
     for name in names:
         kind = fields.get(f"kind:{name}", "")
@@ -189,14 +189,14 @@ def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
         else:
             text = fields.get(f"values:{name}", "").strip()
             if not text:
-                raise wrong(f"values:{name}", f"column {name!r}: write its public values, with commas between")
+                raise field_problem(f"values:{name}", f"column {name!r}: write its public values, with commas between")
             categories.append(f"{name}={text}")
         if fields.get(f"empty:{name}"):
             missing.append(name)
     if not bounds and not categories:
         first = next((name for name in names if name != fields["label"]), names[0])
         what = "say of one column at least that it is a number or a category: nothing can be learned otherwise"
-        raise wrong(f"kind:{first}", what)
+        raise field_problem(f"kind:{first}", what)
     texts, above, number = (kind_of_label == kind for kind in ("texts", "above", "response"))
     return own_tables.ColumnAnswers(
         label=fields["label"],
@@ -218,19 +218,19 @@ _PREDICTED = {"texts": ("positive", "negative"), "above": ("above",), "response"
 _WHOSE_BOUNDS = {"rest_": "all other columns", "response_": "the column to predict"}
 
 
-def _bounds(fields: Fields, behind: str, before: str = "") -> str:
-    """Return the bounds of a number in the command's format after a column's name; ``behind`` is ``:COLUMN``."""
-    ends, of = [], f"column {behind[1:]!r}" if behind else _WHOSE_BOUNDS[before]
+def _bounds(fields: Fields, suffix: str, prefix: str = "") -> str:
+    """Return the bounds of a number in the command's format after a column's name; ``suffix`` is ``:COLUMN``."""
+    ends, subject = [], f"column {suffix[1:]!r}" if suffix else _WHOSE_BOUNDS[prefix]
     for end, words in (("low", "the lowest value"), ("high", "the highest value")):
-        key = f"{before}{end}{behind}"
+        key = f"{prefix}{end}{suffix}"
         text = fields.get(key, "").strip()
         try:
             ends.append(float(text))
         except ValueError:
-            found = "is missing" if not text else f"must be a number, found {text!r}"
-            raise wrong(key, f"{of}: {words} {found}") from None
+            problem = "is missing" if not text else f"must be a number, found {text!r}"
+            raise field_problem(key, f"{subject}: {words} {problem}") from None
     if not ends[0] < ends[1]:
-        raise wrong(f"{before}low{behind}", f"{of}: the lowest value must be below the highest")
+        raise field_problem(f"{prefix}low{suffix}", f"{subject}: the lowest value must be below the highest")
     return f"={ends[0]!r}:{ends[1]!r}"
 
 
@@ -267,12 +267,12 @@ def forecast_from(fields: Fields) -> Forecast:
         start = own_tables.described(source, target, answers, budgets, layout_from(fields), name, _unanswered)
         start = replace(start, lifetime=lifetime_from(fields))
         with tempfile.TemporaryDirectory(prefix="tandem-own-") as folder:
-            written = own_tables.write(start, Path(folder) / "scenario.yaml", acceptable_of)
-            asked, text = loading.load(str(written)), written.read_text("utf-8")
-        refused = refusal(checked(asked), ("S", "T"))
+            file = own_tables.write(start, Path(folder) / "scenario.yaml", acceptable_of)
+            scenario, text = loading.load(str(file)), file.read_text("utf-8")
+        refused = refusal(checked(scenario), ("S", "T"))
     except TandemError as error:
-        raise in_the_forms_words(error) from None
-    return Forecast(start, advised(start), asked, text, "" if refused is None else refused.detail)
+        raise in_form_terms(error) from None
+    return Forecast(start, advised(start), scenario, text, "" if refused is None else refused.detail)
 
 
 @dataclass
@@ -286,7 +286,7 @@ class OwnRun:
     """
 
     name: str
-    found: Forecast
+    forecast: Forecast
     began: float
     notes: list[tuple[float, str]] = field(default_factory=list)
     problem: str = ""
@@ -296,11 +296,11 @@ class OwnRun:
 
     @property
     def title(self) -> str:
-        return self.found.start.name
+        return self.forecast.start.name
 
     @property
     def people(self) -> str:
-        return f"{self.found.start.n:,} people of S, {self.found.start.agents:,} of T"
+        return f"{self.forecast.start.n:,} people of S, {self.forecast.start.agents:,} of T"
 
 
 class OwnRuns:
@@ -344,23 +344,23 @@ class OwnRuns:
         """Store a file chosen in the browser in the private state of the run's folder, readable by this user only."""
         short = re.sub(r"[^\w.-]+", "-", name.rpartition("/")[2].rpartition("\\")[2])[-80:].lstrip(".-")
         if not short.lower().endswith(SUFFIXES):
-            raise wrong(side, f"{plain(name)!r} is no table: its name must end in {', '.join(SUFFIXES)}")
+            raise field_problem(side, f"{plain(name)!r} is no table: its name must end in {', '.join(SUFFIXES)}")
         folder = self.root / draft / "state" / TABLES / {"source": "S", "target": "T"}[side]
         self.check_root()
         if (self.root / draft / CLAIM).exists():
             raise BadInput("this run has begun: its tables stay as they are")
         make_folder(self.root)
-        for place in (*reversed(folder.parents[:3]), folder):
-            make_folder(place, mode=0o700)
+        for directory in (*reversed(folder.parents[:3]), folder):
+            make_folder(directory, mode=0o700)
         with self._lock:  # both files may arrive at the same time
             if draft not in self._chosen:
                 self._chosen[draft] = hold(self.root / draft / "state")
-        for old in folder.iterdir():
-            old.unlink()
+        for path in folder.iterdir():
+            path.unlink()
         write_durably(folder / short, content, mode=0o600)
         return folder / short
 
-    def start(self, draft: str, found: Forecast) -> OwnRun:
+    def start(self, draft: str, forecast: Forecast) -> OwnRun:
         """Begin a run; ``BadInput`` while another one is in progress, or if this one has begun already."""
         self.check_root()
         with self._lock:
@@ -368,13 +368,13 @@ class OwnRuns:
                 raise BadInput(f"the run {self.under_way.name} goes on: one at a time, so wait for its end")
             if draft in self._runs and not self._runs[draft].problem:
                 raise BadInput(f"the run {draft} has begun already")
-            run = self._runs[draft] = OwnRun(draft, found, time.monotonic())
+            run = self._runs[draft] = OwnRun(draft, forecast, time.monotonic())
         threading.Thread(target=self._carry_out, args=(run,), daemon=True, name="own-run").start()
         return run
 
     def go_on(self, name: str) -> OwnRun:
         """Resume a run that has no result, in its folder; raises as :meth:`start` does."""
-        return self.start(name, self.get(name).found)
+        return self.start(name, self.get(name).forecast)
 
     def stop(self, name: str) -> OwnRun:
         """Stop a run as Ctrl-C stops ``referee run``; BadInput if it has ended."""
@@ -385,40 +385,40 @@ class OwnRuns:
         return run
 
     def _carry_out(self, run: OwnRun) -> None:
-        def interrupted() -> None:
+        def check_stopped() -> None:
             if run.stopping:
                 raise KeyboardInterrupt
 
-        def noted(text: str, numbers: Mapping[str, float]) -> None:
+        def add_note(text: str, numbers: Mapping[str, float]) -> None:
             run.notes.append((time.monotonic() - run.began, plain(text)))
-            interrupted()
+            check_stopped()
 
         @contextmanager
-        def watching(chosen: ResolvedScenario, seed: int | None, folder: Path) -> Iterator[OnProgress]:
+        def watching(resolved: ResolvedScenario, seed: int | None, folder: Path) -> Iterator[OnProgress]:
             make_folder(folder / "state", mode=0o700)
-            write_durably(folder / SCENARIO, run.found.text.encode(), mode=0o600)
-            yield noted
+            write_durably(folder / SCENARIO, run.forecast.text.encode(), mode=0o600)
+            yield add_note
 
         folder = self.root / run.name
         options: dict[str, Any] = {"seed": None, "output": folder, "token": "", "charging": self._charging}
-        options["agree"] = lambda chosen: interrupted()
+        options["agree"] = lambda chosen: check_stopped()
         try:
-            result = carry_out(run.found.asked, "embedded", watching=watching, **options)
+            result = carry_out(run.forecast.asked, "embedded", watching=watching, **options)
             if result["status"] in ("refused", "failed", "cancelled"):
                 run.problem = plain(str(result["reason"]))
         except KeyboardInterrupt:
             if not (folder / "result.json").exists():
                 run.problem = self._spent(run, folder)
         except TandemError as error:
-            here = f" On this page: '{NAMES['lifetime']}'" if isinstance(error, BudgetExceeded) else ""
-            run.problem = plain(error.detail) + here
+            hint = f" On this page: '{NAMES['lifetime']}'" if isinstance(error, BudgetExceeded) else ""
+            run.problem = plain(error.detail) + hint
         except BaseException as error:  # noqa: BLE001 - the waiting page must show it; the thread must not stop
             run.problem = f"a fault of Tandem: {type(error).__name__}"
         run.seconds, run.ended = time.monotonic() - run.began, True
 
     def _spent(self, run: OwnRun, folder: Path) -> str:
         """Return what a stopped run has charged, according to the ledger of people."""
-        ledger, start = PeopleLedger(self._charging.folder, self._charging.witnesses), run.found.start
+        ledger, start = PeopleLedger(self._charging.folder, self._charging.witnesses), run.forecast.start
         charged, parties = [], {"curator": f"{start.n:,} people of S", "agents": f"{start.agents:,} people of T"}
         try:
             for party, people in parties.items():
@@ -433,7 +433,7 @@ class OwnRuns:
         return f"the budgets of {who} are charged and stay so, and what was released stays released"
 
     def close(self) -> None:
-        for draft, held in self._chosen.items():
+        for draft, lock in self._chosen.items():
             if not (self.root / draft / CLAIM).exists():
                 shutil.rmtree(self.root / draft, ignore_errors=True)
-            held.close()
+            lock.close()

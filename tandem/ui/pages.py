@@ -28,10 +28,10 @@ def page(template: str, /, **values: Any) -> str:
 async def fields_of(request: Request, rules: Rules, most: int = 100) -> dict[str, str]:
     """Return the fields of a form; ``Unauthorized`` if it lacks the token of this server's own forms."""
     try:
-        found = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=most)
+        parsed = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=most)
     except ValueError:
         raise BadMessage("what was sent is not a form") from None
-    fields = {name: values[-1] for name, values in found.items()}
+    fields = {name: values[-1] for name, values in parsed.items()}
     if not same(fields.pop("token", ""), rules.form_token):
         raise Unauthorized("the form is not one of this server's pages, or the server was started again: load the page")
     return fields

@@ -55,7 +55,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True)
-class WantedPlan:
+class PlanChoice:
     """What to plan: a shipped scenario, and the numbers from the form."""
 
     scenario: str
@@ -67,22 +67,22 @@ class WantedPlan:
         return tuple(word for key, text in self.numbers for word in ("--set", f"{key}={text}"))
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Self:
+    def from_query(cls, query: Mapping[str, str]) -> Self:
         """Parse a query; numbers that it does not have stay those of the scenario. ``BadScenario`` for a wrong one."""
         name = query.get("scenario", "ball")
         if name not in scenarios.names():
             raise BadScenario(f"there is no shipped scenario {name!r}")
-        given = {field.key: text for field in FIELDS if (text := query.get(field.key, "").strip())}
+        numbers = {field.key: text for field in FIELDS if (text := query.get(field.key, "").strip())}
         for field in FIELDS:
-            if _NUMBER.fullmatch(given.get(field.key, "0")) is None:
+            if _NUMBER.fullmatch(numbers.get(field.key, "0")) is None:
                 what = "a number, or plan" if field.open else "a number, such as 0.5"
-                raise BadScenario(f"'{field.name}' must be {what}, found {given[field.key]!r}", key=field.key)
-        own = _own(name)
-        return cls(name, tuple((key, text) for key, text in given.items() if text != own.get(key, "None")))
+                raise BadScenario(f"'{field.name}' must be {what}, found {numbers[field.key]!r}", key=field.key)
+        defaults = _default_numbers(name)
+        return cls(name, tuple((key, text) for key, text in numbers.items() if text != defaults.get(key, "None")))
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlanView:
     """The displayed values of a plan.
 
     Attributes:
@@ -102,29 +102,29 @@ class Planned:
     promises: tuple[str, ...] = ()
 
 
-def form(wanted: WantedPlan, typed: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def form(choice: PlanChoice, typed: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Return the fields that the scenario has: ``field``, ``value``, and the position of the ``slider`` in [0, 1].
 
     ``typed`` is the user's input, even if it is wrong.
     """
-    own, given, found = _own(wanted.scenario), {**dict(wanted.numbers), **(typed or {})}, []
+    defaults, values, fields = _default_numbers(choice.scenario), {**dict(choice.numbers), **(typed or {})}, []
     for field in FIELDS:
-        if field.key in own:
-            value = given.get(field.key, own[field.key])
+        if field.key in defaults:
+            value = values.get(field.key, defaults[field.key])
             try:
                 slider = math.log(float(value) / field.low) / math.log(field.high / field.low)
             except ValueError:
                 slider = 0.5
-            found.append({"field": field, "value": value, "slider": min(1.0, max(0.0, slider))})
-    return found
+            fields.append({"field": field, "value": value, "slider": min(1.0, max(0.0, slider))})
+    return fields
 
 
-def planned(wanted: WantedPlan) -> Planned:
+def plan_view(choice: PlanChoice) -> PlanView:
     """Return the plan; if the scenario cannot be planned, return the reason in the same form."""
     try:
-        chosen = loading.load(wanted.scenario, [f"{key}={text}" for key, text in wanted.numbers])
-        refused = refusal(checked(chosen))
-        document = plans(chosen)
+        scenario = loading.load(choice.scenario, [f"{key}={text}" for key, text in choice.numbers])
+        refused = refusal(checked(scenario))
+        document = plans(scenario)
     except TandemError as error:
         return _refused(error.detail)
     advice = document["advice"] or {"warnings": [], "sentences": []}
@@ -134,77 +134,77 @@ def planned(wanted: WantedPlan) -> Planned:
     elif warnings:
         light = ("bad", "One of the two sides cannot help", warnings)
     elif document["violations"]:
-        light = ("open", f"It runs, and violates a bound of its choice ({chosen.bounds})", document["violations"])
+        light = ("open", f"It runs, and violates a bound of its choice ({scenario.bounds})", document["violations"])
     else:
-        light = ("good", f"It keeps every bound of its choice ({chosen.bounds})", ())
+        light = ("good", f"It keeps every bound of its choice ({scenario.bounds})", ())
     rows = {row["name"]: row for row in document["rows"]}
     people = {"n": "People of the curator", "agents": "Agents at most"}
-    return Planned(
+    return PlanView(
         light[0],
         light[1],
         tuple(plain(reason) for reason in light[2]),
-        tuple((words, *_both(rows[name])) for name, words in people.items() if name in rows),
+        tuple((words, *_paper_and_tight(rows[name])) for name, words in people.items() if name in rows),
         tuple(plain(sentence) for sentence in dict.fromkeys([document["forecast"], *advice["sentences"]]) if sentence),
-        tuple((MEANINGS.get(name, name), *_both(row), row["tight_source"]) for name, row in rows.items()),
-        tuple(f"{PROMISED[who]}: {PrivacyGuarantee.parse(found)}" for who, found in document["privacy"].items()),
+        tuple((MEANINGS.get(name, name), *_paper_and_tight(row), row["tight_source"]) for name, row in rows.items()),
+        tuple(f"{PROMISED[who]}: {PrivacyGuarantee.parse(wire)}" for who, wire in document["privacy"].items()),
     )
 
 
-def _refused(why: str) -> Planned:
-    return Planned("bad", "This cannot be planned", (plain(why),))
+def _refused(why: str) -> PlanView:
+    return PlanView("bad", "This cannot be planned", (plain(why),))
 
 
 class Planner:
     """Computes plans one after the other, and caches the last ones."""
 
-    def __init__(self, work: Callable[[WantedPlan], Planned] = planned) -> None:
+    def __init__(self, work: Callable[[PlanChoice], PlanView] = plan_view) -> None:
         self._work = work
         self._changed = threading.Condition()
-        self._done: dict[WantedPlan, Planned] = {}
-        self._next: WantedPlan | None = None
+        self._done: dict[PlanChoice, PlanView] = {}
+        self._next: PlanChoice | None = None
         self._busy = False
 
-    def look(self, wanted: WantedPlan, patience: float) -> Planned | None:
+    def look(self, choice: PlanChoice, patience: float) -> PlanView | None:
         """Return a plan; None if it is not ready within ``patience`` seconds; it is then computed in the background."""
         with self._changed:
-            if wanted not in self._done:
-                self._next = wanted
+            if choice not in self._done:
+                self._next = choice
                 if not self._busy:
                     self._busy = True
                     threading.Thread(target=self._go_on, daemon=True, name="planner").start()
-                self._changed.wait_for(lambda: wanted in self._done, patience)
-            return self._done.get(wanted)
+                self._changed.wait_for(lambda: choice in self._done, patience)
+            return self._done.get(choice)
 
     def _go_on(self) -> None:
         while True:
             with self._changed:
-                wanted, self._next = self._next, None
-                if wanted is None:
+                choice, self._next = self._next, None
+                if choice is None:
                     self._busy = False
                     return
             try:
-                found = self._done.get(wanted) or self._work(wanted)
+                view = self._done.get(choice) or self._work(choice)
             except BaseException as error:  # noqa: BLE001 - the waiting page shows it; the thread must not stop
-                found = _refused(f"a fault of the planner: {error!r}")
+                view = _refused(f"a fault of the planner: {error!r}")
             with self._changed:
                 while len(self._done) >= MAX_KEPT:
                     del self._done[next(iter(self._done))]
-                self._done[wanted] = found
+                self._done[choice] = view
                 self._changed.notify_all()
 
 
-def _own(scenario: str) -> dict[str, str]:
-    tree, found = loading.load(scenario).wire(), {}
+def _default_numbers(scenario: str) -> dict[str, str]:
+    tree, values = loading.load(scenario).wire(), {}
     for field in FIELDS:
         value: Any = tree
         for part in field.key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
         if value is not None:
-            found[field.key] = f"{value:g}" if isinstance(value, float) else str(value)
-    return found
+            values[field.key] = f"{value:g}" if isinstance(value, float) else str(value)
+    return values
 
 
-def _both(row: Mapping[str, Any]) -> tuple[str, str]:
+def _paper_and_tight(row: Mapping[str, Any]) -> tuple[str, str]:
     return figure(row["paper"]), figure(row["tight"])
 
 
@@ -214,29 +214,29 @@ PATIENCE = 1.5  # seconds that the page waits for its plan before it is shown wi
 def add_plans(app: Service, planner: Planner) -> None:
     """Add the page of plans to the service."""
 
-    def shown(request: Request) -> dict[str, Any]:
-        wanted = WantedPlan.of(request.query_params)
-        query = urlencode({"scenario": wanted.scenario, **dict(wanted.numbers)})
-        return {"wanted": wanted, "plan": planner.look(wanted, PATIENCE), "query": query}
+    def plan_values(request: Request) -> dict[str, Any]:
+        choice = PlanChoice.from_query(request.query_params)
+        query = urlencode({"scenario": choice.scenario, **dict(choice.numbers)})
+        return {"wanted": choice, "plan": planner.look(choice, PATIENCE), "query": query}
 
     @app.get("/plan")
     def plan(request: Request) -> Response:
         try:
-            found, typed, wrong, status = shown(request), {}, "", 200
+            values, typed, field, status = plan_values(request), {}, "", 200
         except BadScenario as error:  # the form keeps its input, and names the field
             typed = {key: text for key, text in request.query_params.items() if text.strip()}
             name = typed.get("scenario", "")
-            wanted = WantedPlan(name if name in scenarios.names() else "ball", ())
-            found = {"wanted": wanted, "plan": _refused(error.detail), "query": ""}
-            wrong, status = str(error.members.get("key", "scenario")), 422
-        chosen = scenarios.heading(found["wanted"].scenario)
-        more = {"names": scenarios.names(), "title": chosen.title, "fields": form(found["wanted"], typed)}
-        return HTMLResponse(page("plan.html", here="plan", wrong=wrong, **found, **more), status)
+            choice = PlanChoice(name if name in scenarios.names() else "ball", ())
+            values = {"wanted": choice, "plan": _refused(error.detail), "query": ""}
+            field, status = str(error.members.get("key", "scenario")), 422
+        heading = scenarios.heading(values["wanted"].scenario)
+        more = {"names": scenarios.names(), "title": heading.title, "fields": form(values["wanted"], typed)}
+        return HTMLResponse(page("plan.html", here="plan", wrong=field, **values, **more), status)
 
     @app.get("/plan/part")
     def part(request: Request) -> Response:
         try:
-            found = shown(request)
+            values = plan_values(request)
         except BadScenario as error:  # the user is still typing: the form stays, and shows the error
-            found = {"wanted": None, "plan": _refused(error.detail)}
-        return HTMLResponse(page("plan_part.html", **found))
+            values = {"wanted": None, "plan": _refused(error.detail)}
+        return HTMLResponse(page("plan_part.html", **values))

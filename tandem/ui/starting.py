@@ -33,10 +33,10 @@ from tandem.ui.own import (
     OwnRun,
     OwnRuns,
     columns_from,
+    field_problem,
     forecast_from,
-    in_the_forms_words,
+    in_form_terms,
     new_draft,
-    wrong,
 )
 from tandem.ui.pages import fields_of, page
 
@@ -54,81 +54,85 @@ _ON_COLUMNS = (
 _OF_A_COLUMN = ("kind:", "low:", "high:", "values:", "empty:")
 
 
-def _shown(step: str, fields: Fields, rules: Rules, **more: Any) -> str:
-    here = {"files": _ON_FILES, "columns": _ON_COLUMNS, "forecast": ("spend",)}[step]
-    own = _OF_A_COLUMN if step == "columns" else ()
-    kept = [(key, value) for key, value in fields.items() if key not in here and not key.startswith(own or "\n")]
-    values: dict[str, Any] = {"fields": fields, "kept": kept, "names": NAMES, "steps": STEPS, "step": step}
+def _step_page(step: str, fields: Fields, rules: Rules, **more: Any) -> str:
+    own_fields = {"files": _ON_FILES, "columns": _ON_COLUMNS, "forecast": ("spend",)}[step]
+    prefixes = _OF_A_COLUMN if step == "columns" else ()
+    hidden = [
+        (key, value) for key, value in fields.items() if key not in own_fields and not key.startswith(prefixes or "\n")
+    ]
+    values: dict[str, Any] = {"fields": fields, "kept": hidden, "names": NAMES, "steps": STEPS, "step": step}
     values |= {"token": rules.form_token, "problem": None, **more}
     return page(f"own_{step}.html", here="own", **values)
 
 
 def _with_draft(fields: Fields) -> dict[str, str]:
-    known = {key: text for key, text in fields.items() if key in (*_ON_FILES, *_ON_COLUMNS, "draft", "spend")}
-    known |= {key: text for key, text in fields.items() if key.startswith(_OF_A_COLUMN)}
-    return known if re.fullmatch(DRAFT, known.get("draft", "")) else {**known, "draft": new_draft()}
+    draft = {key: text for key, text in fields.items() if key in (*_ON_FILES, *_ON_COLUMNS, "draft", "spend")}
+    draft |= {key: text for key, text in fields.items() if key.startswith(_OF_A_COLUMN)}
+    return draft if re.fullmatch(DRAFT, draft.get("draft", "")) else {**draft, "draft": new_draft()}
 
 
-def add_own(app: Service, own: OwnRuns, folders: RunFolders, rules: Rules) -> None:
+def add_own(app: Service, own_runs: OwnRuns, folders: RunFolders, rules: Rules) -> None:
     """Add the pages from two files to a run, and the downloads of a run, to the service."""
     app.edge.limits["/own"] = LARGE
 
     def files(fields: Fields, problem: FieldProblem | None = None) -> str:
         most = LARGE >> 20
-        return _shown("files", fields, rules, problem=problem, suffixes=SUFFIXES, most=most, busy=own.under_way)
+        return _step_page(
+            "files", fields, rules, problem=problem, suffixes=SUFFIXES, most=most, busy=own_runs.under_way
+        )
 
     def columns(fields: Fields, problem: FieldProblem | None = None) -> str:
         try:
             names = columns_from(fields)
         except TandemError as error:
-            return files(fields, in_the_forms_words(error))
+            return files(fields, in_form_terms(error))
         used = [name for name in names if fields.get(f"kind:{name}")]
         more: dict[str, Any] = {"columns": names, "used": used, "most": COLUMNS_SHOWN, "warning": WARNING}
         more["looks_like"] = looks_like
-        return _shown("columns", fields, rules, problem=problem, **more)
+        return _step_page("columns", fields, rules, problem=problem, **more)
 
     def forecast(fields: Fields, problem: FieldProblem | None = None) -> str:
         try:
-            found = forecast_from(fields)
+            prediction = forecast_from(fields)
         except FieldProblem as error:
             return columns(fields, error)
-        return _shown("forecast", fields, rules, problem=problem, found=found)
+        return _step_page("forecast", fields, rules, problem=problem, found=prediction)
 
-    def started(fields: Fields) -> str | OwnRun:
+    def start_run(fields: Fields) -> str | OwnRun:
         try:
-            found = forecast_from(fields)
+            prediction = forecast_from(fields)
         except FieldProblem as error:
             return columns(fields, error)
-        if found.refused:
+        if prediction.refused:
             return forecast(fields)
         if not fields.get("spend"):
             what = "set the tick below: a run spends these people's budgets, and nothing gives them back"
-            return forecast(fields, wrong("spend", what))
+            return forecast(fields, field_problem("spend", what))
         try:
-            return own.start(fields["draft"], found)
+            return own_runs.start(fields["draft"], prediction)
         except BadInput as error:
-            return forecast(fields, wrong("", error.detail))
+            return forecast(fields, field_problem("", error.detail))
 
     @app.get("/own")
     def begin() -> Response:
         return HTMLResponse(files(_with_draft({})))
 
-    shown: dict[str, Callable[[Fields], str]] = {"files": files, "columns": columns, "forecast": forecast}
+    pages: dict[str, Callable[[Fields], str]] = {"files": files, "columns": columns, "forecast": forecast}
 
     @app.post("/own/{step}")
     async def step(request: Request, step: Literal["files", "columns", "forecast", "run"]) -> Response:
         fields = _with_draft(await fields_of(request, rules, MOST_FIELDS))
-        found = await run_in_threadpool(started if step == "run" else shown[step], fields)
-        if isinstance(found, OwnRun):
-            return RedirectResponse(f"/own/run/{found.name}", 303)
-        return HTMLResponse(found)
+        outcome = await run_in_threadpool(start_run if step == "run" else pages[step], fields)
+        if isinstance(outcome, OwnRun):
+            return RedirectResponse(f"/own/run/{outcome.name}", 303)
+        return HTMLResponse(outcome)
 
-    _add_files(app, own, rules)
-    _add_live(app, own, rules)
+    _add_files(app, own_runs, rules)
+    _add_live(app, own_runs, rules)
     _add_model(app, folders)
 
 
-def _add_files(app: Service, own: OwnRuns, rules: Rules) -> None:
+def _add_files(app: Service, own_runs: OwnRuns, rules: Rules) -> None:
     @app.post("/own/file/{draft}/{side}")
     async def keep(
         request: Request, draft: Draft, side: Literal["source", "target"], name: Annotated[str, Query(max_length=300)]
@@ -137,19 +141,19 @@ def _add_files(app: Service, own: OwnRuns, rules: Rules) -> None:
             raise Unauthorized("the file does not come from one of this server's pages: load the page again")
         content = await request.body()
         try:
-            path = await run_in_threadpool(own.keep, draft, side, name, content)
+            path = await run_in_threadpool(own_runs.keep, draft, side, name, content)
         except (TandemError, OSError) as error:
             words = error.detail if isinstance(error, TandemError) else str(error.strerror)
             return PlainTextResponse(words, 422)
         return PlainTextResponse(str(path))
 
 
-def _add_live(app: Service, own: OwnRuns, rules: Rules) -> None:
+def _add_live(app: Service, own_runs: OwnRuns, rules: Rules) -> None:
     def values(name: str) -> dict[str, Any]:
-        run = own.get(name)
-        shown: dict[str, Any] = {"run": run, "seconds": int(run.seconds if run.ended else time.monotonic() - run.began)}
-        shown |= {"notes": run.notes[-NOTES_SHOWN:], "steps": STEPS, "step": "run", "token": rules.form_token}
-        return shown | {"folder": own.root / name, "scenario": own.root / name / SCENARIO}
+        run = own_runs.get(name)
+        state: dict[str, Any] = {"run": run, "seconds": int(run.seconds if run.ended else time.monotonic() - run.began)}
+        state |= {"notes": run.notes[-NOTES_SHOWN:], "steps": STEPS, "step": "run", "token": rules.form_token}
+        return state | {"folder": own_runs.root / name, "scenario": own_runs.root / name / SCENARIO}
 
     @app.get("/own/run/{name}")
     def live(name: Name) -> Response:
@@ -162,7 +166,7 @@ def _add_live(app: Service, own: OwnRuns, rules: Rules) -> None:
     @app.post("/own/run/{name}/{what}")
     async def change(request: Request, name: Name, what: Literal["stop", "on"]) -> Response:
         await fields_of(request, rules)
-        await run_in_threadpool(own.stop if what == "stop" else own.go_on, name)
+        await run_in_threadpool(own_runs.stop if what == "stop" else own_runs.go_on, name)
         return RedirectResponse(f"/own/run/{name}", 303)
 
 
@@ -172,9 +176,9 @@ _KINDS = {"json": "application/json", "onnx": "application/octet-stream"}
 def _add_model(app: Service, folders: RunFolders) -> None:
     @app.get("/run/{name}/model.{kind}")
     def model(name: Name, kind: Literal["json", "onnx"]) -> Response:
-        found = open_model(folders.folder(name))
+        released = open_model(folders.folder(name))
         with tempfile.TemporaryDirectory(prefix="tandem-model-") as place:
-            content = export(found, Path(place) / f"model.{kind}").read_bytes()
+            content = export(released, Path(place) / f"model.{kind}").read_bytes()
         return _download(content, f"model.{kind}", _KINDS[kind])
 
     @app.get("/run/{name}/report.html")

@@ -30,7 +30,7 @@ from common.operations.operation import OPERATIONS
 from common.privacy.auditing import Subject
 from common.privacy.budget import sampling_schedule
 from curator.learners.base import LEARNERS, learn_from, parse_learner
-from curator.mechanisms.access import as_it_is
+from curator.mechanisms.access import unchanged
 from curator.mechanisms.base import CENTRAL
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
@@ -160,7 +160,7 @@ def sample(record: tuple[float, ...], n: int = N) -> Records:
 @for_each("record", EXTREMES, ids=repr)
 def test_no_record_makes_a_learner_fail(settings: dict[str, Any], record: tuple[float, ...]) -> None:
     records = sample(record)
-    held, mistakes = LocalSample.of(records), np.zeros(N, dtype=np.uint8)
+    held, mistakes = LocalSample.from_records(records), np.zeros(N, dtype=np.uint8)
     mistakes[N // 2] = 8
     weights = Reweighing.restore(held, 0.26, 5.0, [HypothesisLoss(Constant(label=1))] * 8, [mistakes])
     learned = learn_from(parse_learner(settings), weights.sampler(held), RandomSource.seeded(1), None)
@@ -231,7 +231,7 @@ def test_a_learner_uses_people_in_audited_ways_alone(way: str) -> None:
         def through(self, task: Any) -> Any:
             return Recording(self.access.through(task))
 
-        def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
+        def release(self, mechanism: Any, of: Any = unchanged, *, draws: int | None = None) -> Any:
             asked.add(type(mechanism).__name__)
             return self.access.release(mechanism, of, draws=draws)
 

@@ -54,7 +54,7 @@ def split(
 
 def reweighed(table: AnyArray, kappa: float | None, eta: float) -> tuple[Reweighing, LocalSample]:
     """Return the weights after as many rounds as the table has rows, and the sample."""
-    sample = LocalSample.of(losses_of(table))
+    sample = LocalSample.from_records(losses_of(table))
     weights = Reweighing(len(sample), kappa, eta)
     real = table.dtype != np.uint8
     for t in range(len(table)):
@@ -118,7 +118,7 @@ def sample(n: int = 1200, odd: float = 0.0) -> LocalSample:
     """Return people who are all alike, but for one feature of one of them."""
     features = np.zeros((n, 8), dtype=np.float32)
     features[7, 3] = odd
-    return LocalSample.of(Records(features, np.ones(n, dtype=np.int8)))
+    return LocalSample.from_records(Records(features, np.ones(n, dtype=np.int8)))
 
 
 def edited(change: Callable[[list[bytes]], Any]) -> Callable[[Path], None]:

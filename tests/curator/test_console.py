@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from common.core.errors import BadInput, BrokenLedger
 from common.log.ledger import LEDGER
 from curator.cli import app
-from curator.console import console, console_app, look
+from curator.console import console_app, page_values, read_state
 from curator.sample.reweighing import Reweighing
 from curator.startup import open_curator
 from curator.state import BINS, OWNERS, TIMES, operation_times, weights_of
@@ -46,21 +46,21 @@ def opened(folder) -> Browser:
 
 def test_charges_add_up_to_what_the_curator_itself_counts(ended):
     curator, folder = ended
-    seen = look(folder)  # the curator still holds the directory
+    seen = read_state(folder)  # the curator still holds the directory
     known = [(charge.operation_id, charge.event) for charge in curator._ledger]
     assert [(charge.operation, charge.event) for charge in seen.charges] == known
     assert seen.budget is not None
     assert (seen.budget.guarantee, seen.budget.cap) == (curator._budget.guarantee, curator._budget.cap)
     charged = curator._budget.share(curator._ledger.events) * curator._budget.cap
     assert seen.charges[-1].total == pytest.approx(charged, rel=1e-12)
-    assert all(charge.done and charge.when is not None for charge in seen.charges)
+    assert all(charge.released and charge.when is not None for charge in seen.charges)
     assert 0.0 < float(seen.charges[-1].total or 0.0) <= seen.budget.cap
 
 
 def test_the_histogram_is_that_of_the_weights_in_memory(ended):
     curator, folder = ended
     reweighing = curator._engine.workspace.reweighing
-    weights = look(folder).about["weights"]
+    weights = read_state(folder).owner["weights"]
     assert weights["updates"] == reweighing.updates > 0
     scores = np.concatenate(list(curator._sample.cumulative_losses()))
     assert sum(people for _, _, people, _ in weights["bins"]) == len(scores) == reweighing.n
@@ -89,7 +89,7 @@ def test_the_page_says_first_that_it_is_private_and_shows_all_three(ended):
     page = opened(ended[1]).page("/")
     assert page.index("Private.") < page.index("<h1>")
     assert "publish nothing of it" in page
-    seen = console(look(ended[1]))
+    seen = page_values(read_state(ended[1]))
     assert f"Charged: {seen['spent']:.6g} of {seen['cap']:.6g}" in page
     assert page.count('<rect class="people"') == len(seen["bars"]) > 1
     for line in seen["lines"]:
@@ -109,7 +109,7 @@ def test_it_is_guarded_as_every_local_page(ended):
 def test_what_has_not_changed_is_not_read_or_sent_again(ended, monkeypatch):
     browser = opened(ended[1])
     first = browser.get("/part")
-    monkeypatch.setattr("curator.console.look", lambda state: 1 / 0)
+    monkeypatch.setattr("curator.console.read_state", lambda state: 1 / 0)
     again = browser.get("/part", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
 
@@ -127,12 +127,12 @@ def test_nothing_in_the_directory_is_changed(folder):
 def test_times_outlive_a_restart(tmp_path):
     with Bench(tmp_path) as bench:
         bench.run()
-        operations = {charge.operation for charge in look(tmp_path / "curator").charges}
+        operations = {charge.operation for charge in read_state(tmp_path / "curator").charges}
     times = operation_times(tmp_path / "curator")
     assert operations == times.keys() != set()
     assert all(abs(when - time.time()) < 3600 for when in times.values())
     with Bench(tmp_path):
-        assert {charge.operation: charge.when for charge in look(tmp_path / "curator").charges} == times
+        assert {charge.operation: charge.when for charge in read_state(tmp_path / "curator").charges} == times
     for name in (OWNERS, TIMES):
         assert (tmp_path / "curator" / name).stat().st_mode & 0o077 == 0
 
@@ -140,8 +140,8 @@ def test_times_outlive_a_restart(tmp_path):
 def test_what_is_written_of_an_operation_does_not_grow_with_how_many_there_were(ended):
     state = ended[1]
     document = json.loads((state / OWNERS).read_bytes())
-    assert not {str(charge.operation) for charge in look(state).charges} & set(json.dumps(document).split('"'))
-    assert len((state / TIMES).read_bytes().splitlines()) <= 1 + len(look(state).charges)
+    assert not {str(charge.operation) for charge in read_state(state).charges} & set(json.dumps(document).split('"'))
+    assert len((state / TIMES).read_bytes().splitlines()) <= 1 + len(read_state(state).charges)
 
 
 def test_a_time_that_a_crash_cut_off_spoils_no_other(folder):
@@ -164,7 +164,7 @@ REPLACED = edited(lambda lines: lines.insert(2, lines.pop(2).replace(b'"kind":"c
 def test_a_folder_that_is_foreign_or_half_written_is_said(folder, change, error, words):
     change(folder)
     with pytest.raises(error, match=words):
-        look(folder)
+        read_state(folder)
     page = opened(folder).page("/")
     assert words.replace("'", "&#39;") in page
     assert "Private." in page

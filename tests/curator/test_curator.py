@@ -263,7 +263,7 @@ def test_releases_of_real_people_leave_at_a_public_time_and_those_of_simulated_o
         clock, left = Clock(), list[float]()
         with Bench(tmp_path / str(unit), tiny()) as bench:
             curator = bench.curator
-            carry_out, once, took = curator._carry_out, curator._once, chain([0.01, 0.2, 5.0], repeat(0.01))
+            carry_out, once, took = curator._carry_out, curator._perform_once, chain([0.01, 0.2, 5.0], repeat(0.01))
 
             def slow(*arguments, carry_out=carry_out, took=took, clock=clock):
                 clock.now += next(took)
@@ -276,7 +276,7 @@ def test_releases_of_real_people_leave_at_a_public_time_and_those_of_simulated_o
                 return result
 
             assert curator._unit is None
-            changed = {"_unit": unit, "_schedule": clock.schedule(), "_carry_out": slow, "_once": timed}
+            changed = {"_unit": unit, "_schedule": clock.schedule(), "_carry_out": slow, "_perform_once": timed}
             for name, value in changed.items():
                 monkeypatch.setattr(curator, name, value)
             bench.run()

@@ -21,7 +21,7 @@ from common.privacy.guarantee import of_curator
 from curator import app
 from curator.app import curator_app
 from curator.curator import Curator, SampleOrigin
-from curator.ledger import listed
+from curator.ledger import entry_summaries
 from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.curator.given import LEARN, begun, full_disk, ledger, reopened, request, sample
@@ -167,7 +167,7 @@ def test_the_same_again_or_an_older_one_changes_nothing(ended):
     with closing(reopened(ended.folder / "curator")) as again:
         again.acknowledge(signed)
         assert again._journal.chain.head() == head
-    assert listed(ended.folder / "curator")[-1]["referee_had_seen"] == number - 1
+    assert entry_summaries(ended.folder / "curator")[-1]["referee_had_seen"] == number - 1
 
 
 def test_strangers_other_runs_and_other_ledgers_are_refused(ended):

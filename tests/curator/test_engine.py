@@ -21,7 +21,7 @@ from common.privacy import events
 from common.privacy.events import NoEvent
 from common.scenario.loading import load
 from common.scenario.plan import resolve
-from curator.engine import CuratorPolicy, Engine, OperationHistory, extended, silence
+from curator.engine import CuratorPolicy, Engine, OperationHistory, next_lineage, silence
 from curator.operations import LearnHandler
 from curator.sample.base import LocalSample
 from tests.curator.given import cumulative_losses
@@ -49,8 +49,8 @@ def records() -> Records:
 
 
 def engine(past: list[Entry] | None = None, seed: int = 1, **more: Any) -> Engine:
-    sample = LocalSample.of(records())
-    policy = CuratorPolicy.of(tiny(), sample, None)
+    sample = LocalSample.from_records(records())
+    policy = CuratorPolicy.from_scenario(tiny(), sample, None)
     return Engine(policy, sample, RandomSource.seeded(seed, "curator"), past=past or [], **more)
 
 
@@ -141,8 +141,8 @@ def test_a_public_sample_that_is_missing_is_refused_and_one_that_was_not_read_is
     chosen = resolve(load("domain-adaptation"))
     shape = np.dtype(np.float32), chosen.source.dimension
     with pytest.raises(BadScenario, match="adapts from a public sample"):
-        CuratorPolicy.agreed(chosen, *shape, None)
-    assert CuratorPolicy.agreed(chosen, *shape, None, public_is_read=False).learner.name == "cnvx-adap"
+        CuratorPolicy.for_shape(chosen, *shape, None)
+    assert CuratorPolicy.for_shape(chosen, *shape, None, public_is_read=False).learner.name == "cnvx-adap"
 
 
 SECRET = "record 17 is 0.25"
@@ -254,4 +254,4 @@ def test_the_same_operation_after_another_history_has_another_lineage_and_the_la
         with pytest.raises(ValueError, match="entered already"):
             history.enter(number, operation)
     assert (history.counts["learn"], history.counts["reweigh"]) == (1, 1)
-    assert history.enter("2", asked) == extended(first, "2", asked)
+    assert history.enter("2", asked) == next_lineage(first, "2", asked)

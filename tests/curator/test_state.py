@@ -16,7 +16,7 @@ from common.net.client import HttpWitness, witness_at
 from common.net.messages import Perform
 from common.privacy.events import NoEvent, SubsampledSteps
 from curator import ledger as ledgers
-from curator.ledger import Holder, Ledger, backup, check_copy, listed, restore, verify_ledger
+from curator.ledger import Holder, Ledger, backup, check_copy, entry_summaries, restore, verify_ledger
 from referee.service.witness import witness_app
 from tests.curator.given import SCRIPT, Crash, begun, crash_at, cut_off, edited, no_space, reopened
 from tests.support import TOKEN, served
@@ -126,7 +126,7 @@ def test_what_was_lost_is_kept_beside_the_copy_that_takes_its_place(bench, tmp_p
     lost = (folder / LEDGER).read_bytes()
     restored = restore(copy, folder, close=True)
     assert restored.entries == head.entries + 1
-    assert listed(folder)[-1]["kind"] == "closed"
+    assert entry_summaries(folder)[-1]["kind"] == "closed"
     assert (folder / f"{LEDGER}.replaced").read_bytes() == lost
     restore(copy, folder, close=True)
     assert (folder / f"{LEDGER}.replaced").read_bytes() == lost  # and the second one is kept beside it
@@ -148,7 +148,7 @@ def test_a_copy_that_is_to_be_closed_is_closed_before_it_takes_the_ledgers_place
     with pytest.raises(BrokenLedger, match=r"head .* is gone"):
         reopened(folder)
     restore(copy, folder, close=True)
-    assert [entry["kind"] for entry in listed(folder)] == ["genesis", "closed"]
+    assert [entry["kind"] for entry in entry_summaries(folder)] == ["genesis", "closed"]
     assert not list(folder.glob(f"{LEDGER}.copied*"))
 
 
@@ -200,7 +200,7 @@ def test_a_new_directory_is_made_and_one_that_holds_anything_else_is_left_as_it_
 
 
 def test_what_was_charged_is_listed_with_what_the_referee_had_seen(bench):
-    entries = listed(bench.folder / "curator")
+    entries = entry_summaries(bench.folder / "curator")
     assert [e["kind"] for e in entries] == ["genesis", "open", "charge", "result"]
     assert (entries[2]["asks"], entries[2]["referee_had_seen"]) == ("learn", 2)
     found = verify_ledger(bench.folder / "curator")

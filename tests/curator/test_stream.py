@@ -26,7 +26,7 @@ from common.scenario.scenario import ResolvedScenario
 from curator import app
 from curator.app import curator_app
 from curator.curator import Curator
-from curator.ledger import ANSWER, Ledger, listed, verify_ledger
+from curator.ledger import ANSWER, Ledger, entry_summaries, verify_ledger
 from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.processes import free_port
@@ -170,7 +170,11 @@ def test_after_a_crash_the_answers_are_what_they_would_have_been(
         assert [ask(curator, point) for point in POINTS] == undisturbed
         assert answers(curator) == len(POINTS) - 1
     assert verify_ledger(state)["closed"] is None
-    assert listed(state)[-1] == {"entry": len(listed(state)), "kind": "answer", "consumer": CONSUMER.public}
+    assert entry_summaries(state)[-1] == {
+        "entry": len(entry_summaries(state)),
+        "kind": "answer",
+        "consumer": CONSUMER.public,
+    }
 
 
 @SLOW
@@ -238,7 +242,7 @@ def test_a_curator_that_is_killed_gives_the_answers_that_it_would_have_given(
     with serving(state, port, consumer):
         asker.join()
     assert [(one.label, one.number) for one in found] == [(one.label, one.number) for one in undisturbed]
-    assert sum(entry["kind"] == "answer" for entry in listed(state)) == len(POINTS) - 1
+    assert sum(entry["kind"] == "answer" for entry in entry_summaries(state)) == len(POINTS) - 1
 
 
 # Over HTTP ------------------------------------------------------------------------------------------------------------

@@ -242,7 +242,7 @@ DESCENT = Sgd(loss="perceptron", steps=3000, clip=4.0, noise=0.0, diameter=2.0, 
 
 def test_the_printed_learner_stops_where_the_weighted_sample_says_so():
     """With one negative of a hundred the start itself is good enough; weights on that one make the learner work."""
-    sample = LocalSample.of(people_of([1] * 99 + [-1]))
+    sample = LocalSample.from_records(people_of([1] * 99 + [-1]))
     law, source = Reweighing(100, None, 1.0), RandomSource.seeded(1, "test")
     learn = stopped_descent(DESCENT, 0.01)
     first = learn(law.sampler(sample), source)
@@ -262,7 +262,7 @@ def test_the_printed_learner_stops_where_the_weighted_sample_says_so():
 def test_descent_that_is_cut_into_pieces_takes_the_steps_of_descent_in_one(monkeypatch):
     """A level that nobody reaches: only the looks at the weighted sample lie between the pieces, and cost nothing."""
     people = people_of([1, -1] * 20)
-    everybody = LocalSample.of(people)
+    everybody = LocalSample.from_records(people)
     sampler = Reweighing(40, None, 1.0).sampler(everybody)
     monkeypatch.setattr(type(sampler), "draws", lambda self, count, source: people.take(np.arange(count) % 40))
     learner = Sgd(

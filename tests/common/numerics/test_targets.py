@@ -42,7 +42,7 @@ def people(dimension: int) -> Records:
 
 def sampler(dimension: int, *, fixed: bool) -> Sampler:
     records = people(dimension)
-    rows = FixedRows.of(records, Grid.over(-3.0, 3.0)) if fixed else SingleRows(records)
+    rows = FixedRows.from_records(records, Grid.between(-3.0, 3.0)) if fixed else SingleRows(records)
     sample, weights = LocalSample([rows]), Reweighing(PEOPLE, 0.3, 0.4)
     generator = np.random.default_rng(2)
     for _ in range(2):

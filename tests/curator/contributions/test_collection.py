@@ -9,7 +9,7 @@ from common.core import canonical, errors
 from common.crypto.identity import Identity, Signed, verify
 from common.scenario.scenario import parse
 from curator.contributions.collection import Collection, collecting
-from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contributor
+from curator.contributions.contributor import RECEIPT, SENT, WITHDRAWAL_RECEIPT, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import FILE, SHARED
 from tests.curator.contributions.given import CONTRIBUTED, TABLE, TOKEN, Direct, give, key_in, person, scenario, sealed
@@ -68,7 +68,7 @@ def test_what_is_withdrawn_is_overwritten_and_stays_withdrawn(tmp_path, collecti
     way = Direct(collection)
     first = me.withdraw(way, TOKEN)
     assert first == me.withdraw(way, TOKEN)
-    assert (tmp_path / "me" / FAREWELL).read_bytes() == first.raw()
+    assert (tmp_path / "me" / WITHDRAWAL_RECEIPT).read_bytes() == first.raw()
     assert not any(mine[at : at + 40] in file.read_bytes() for at in range(0, len(mine) - 40, 40))
     assert collection.counts() == (1, 1)
     with pytest.raises(errors.BadInput, match="is withdrawn"):
@@ -253,7 +253,7 @@ def test_once_the_run_has_begun_nobody_comes_and_nobody_goes(tmp_path, collectio
     me = give(tmp_path / "me", collection, ONE)
     left = give(tmp_path / "left", collection, OTHER)
     gone = left.withdraw(Direct(collection), TOKEN)
-    collection.begun = True
+    collection.run_begun = True
     with pytest.raises(errors.RunBegun, match="the run has begun, and with it the sample is fixed"):
         me.withdraw(Direct(collection), TOKEN)
     with pytest.raises(errors.RunBegun):

@@ -31,10 +31,10 @@ from curator.app import curator_app
 from curator.cli import app as curator_command
 from curator.contributions import collection as opening
 from curator.contributions import messages
-from curator.contributions.collection import Collection, after_the_beginning, collecting, collecting_app, invited
+from curator.contributions.collection import Collection, collecting, collecting_app, new_invitations, serving_collection
 from curator.contributions.contributor import SENT, CollectorClient, Contributor
 from curator.contributions.store import FILE
-from curator.ledger import backup, listed, restore
+from curator.ledger import backup, entry_summaries, restore
 from curator.startup import open_curator
 from deploy.deployment import Embedded
 from tests.curator.contributions import given
@@ -88,7 +88,7 @@ def begin(folder: Path, seed: int | None = 1) -> None:
 
 
 def kinds(folder: Path) -> list[str]:
-    return [entry["kind"] for entry in listed(folder)]
+    return [entry["kind"] for entry in entry_summaries(folder)]
 
 
 def released(folder: Path) -> list[object]:
@@ -165,7 +165,7 @@ def test_the_beginning_is_an_entry_of_the_ledger_and_a_restart_is_the_same_run(c
     with closing(open_curator(chosen, curator, 1, None)):
         with pytest.raises(BadInput, match="in use by another process"), collecting(curator, chosen):
             pass
-        with closing(after_the_beginning(curator, chosen)) as begun, pytest.raises(RunBegun, match="the run has begun"):
+        with closing(serving_collection(curator, chosen)) as begun, pytest.raises(RunBegun, match="the run has begun"):
             me.withdraw(Direct(begun), TOKEN)
     assert kinds(curator) == ["genesis", "sample"]
     with pytest.raises(RunBegun, match="fresh directory"), collecting(curator, chosen):
@@ -263,7 +263,7 @@ def test_strangers_put_nothing_into_the_sample_and_no_body_of_theirs_is_read(tmp
 
 @pytest.mark.slow
 def test_a_code_from_a_word_processor_is_that_code_and_what_no_header_carries_is_said(tmp_path, collection, address):
-    (code,) = invited(tmp_path / "curator", 1)
+    (code,) = new_invitations(tmp_path / "curator", 1)
     me, typed = person(tmp_path / "me", collection), code.replace("-", "\u2013")
     with dialled(address) as way:
         for wrong in (f"\u00e9{code}", f"{code}\x00", f"\U0001d7d8{code}"):
@@ -341,7 +341,7 @@ def test_a_curator_that_is_killed_between_storing_and_acknowledging_takes_it_onc
 @pytest.mark.slow
 def test_a_curator_that_serves_says_that_the_run_has_begun(tmp_path, collection, bench):
     me = give(tmp_path / "me", collection, ONE)
-    collection.begun = True
+    collection.run_begun = True
     with served(curator_app(bench.curator, contributions=collection)) as address, dialled(address) as client:
         with pytest.raises(RunBegun, match="the run has begun, and with it the sample is fixed"):
             me.withdraw(client, TOKEN)

@@ -15,7 +15,7 @@ from common.data.tables import TableSource, record_of
 from curator.cli import app as curator_command
 from curator.contributions import collection as limits
 from curator.contributions import messages
-from curator.contributions.collection import Collection, collecting, invited
+from curator.contributions.collection import Collection, collecting, new_invitations
 from curator.contributions.messages import Offer
 from curator.contributions.store import FILE
 from tests.curator.contributions import given
@@ -91,20 +91,20 @@ CURATOR, PERSON, NAME = "c" * 64, "a" * 64, "0" * 32
 
 def offer(title: str = "t") -> Offer:
     about = {"scenario": "s", "title": title, "policy": "0" * 64, "table": CONTRIBUTED, "people": 24}
-    promised = {"guarantee": {"epsilon": 1.0, "delta": 1e-6}, "public_key": messages.public_half(PRIVATE)}
+    promised = {"guarantee": {"epsilon": 1.0, "delta": 1e-6}, "public_key": messages.public_key_of(PRIVATE)}
     return Offer.parse({**about, **promised})
 
 
 def test_nothing_else_opens_it_and_what_is_wrong_is_not_said():
     sealed = messages.seal(b"record", offer(), CURATOR, NAME, PERSON)
-    assert messages.opened(sealed, PERSON, PRIVATE) == b"record"
+    assert messages.open_contribution(sealed, PERSON, PRIVATE) == b"record"
     offers = [{"offer": other} for other in ("d" * 64, offer(title="another").fingerprint())]
     bytes_of = [{"sealed": text} for text in (base64.b64encode(bytes(100)).decode(), "AAAA", "A")]
     changes = [{"curator": "d" * 64}, {"contribution": "1" * 32}, *offers, *bytes_of]
     cases = [*((change, PERSON, PRIVATE) for change in changes), ({}, "b" * 64, PRIVATE), ({}, PERSON, b"\x01" * 32)]
     for change, contributor, private in cases:
         with pytest.raises(BadMessage, match=r"^this contribution cannot be opened: it was sealed to another key"):
-            messages.opened(sealed.model_copy(update=change), contributor, private)
+            messages.open_contribution(sealed.model_copy(update=change), contributor, private)
 
 
 def signed(collection: Collection, identity: Identity, number: int, record: Any = ONE) -> Signed:
@@ -158,8 +158,8 @@ def test_who_comes_and_goes_with_fresh_keys_costs_nobody_a_place(tmp_path, colle
 
 
 def test_what_is_remembered_is_bounded_and_who_was_invited_is_still_admitted(tmp_path, collection, monkeypatch):
-    monkeypatch.setattr(limits, "GONE_WITH_SHARED", 20)
-    codes = invited(tmp_path / "curator", PEOPLE - 1)
+    monkeypatch.setattr(limits, "MAX_TOKEN_WITHDRAWALS", 20)
+    codes = new_invitations(tmp_path / "curator", PEOPLE - 1)
     for number in range(20):
         come_and_go(collection, number)
     with pytest.raises(PolicyRefused, match="20 records that were given with the shared token were withdrawn"):
@@ -171,7 +171,7 @@ def test_what_is_remembered_is_bounded_and_who_was_invited_is_still_admitted(tmp
 
 
 def test_the_shared_token_takes_no_place_of_those_who_were_invited(tmp_path, collection):
-    codes = invited(tmp_path / "curator", PEOPLE - 3)
+    codes = new_invitations(tmp_path / "curator", PEOPLE - 3)
     for number in range(3):
         collection.accept(signed(collection, Identity.create(), number))
     for number in range(3, 2 * PEOPLE):
@@ -186,20 +186,20 @@ def test_the_shared_token_takes_no_place_of_those_who_were_invited(tmp_path, col
 
 
 def test_a_code_is_good_for_one_record(tmp_path, collection):
-    mine, other = invited(tmp_path / "curator", 2)
+    mine, other = new_invitations(tmp_path / "curator", 2)
     me = give(tmp_path / "me", collection, ONE, mine)
     again = me.contribute(ONE, Direct(collection), mine, lambda offer, texts: False)
     assert again.message["status"] == "kept"
     with pytest.raises(PolicyRefused, match="good for one: withdraw that one first"):
         give(tmp_path / "twice", collection, ONE, mine)
-    for change in range(limits.PER_CODE):
+    for change in range(limits.MAX_CODE_WITHDRAWALS):
         me.withdraw(Direct(collection), "")
-        if change + 1 < limits.PER_CODE:
+        if change + 1 < limits.MAX_CODE_WITHDRAWALS:
             me = give(tmp_path / f"mind {change}", collection, ONE, mine)
     with pytest.raises(PolicyRefused, match="as many as may be: ask the curator for another code"):
         give(tmp_path / "once more", collection, ONE, mine)
     give(tmp_path / "other", collection, ONE, other)
-    assert collection.counts() == (1, limits.PER_CODE)
+    assert collection.counts() == (1, limits.MAX_CODE_WITHDRAWALS)
 
 
 def test_a_withdrawal_of_what_has_not_come_sends_it_first_so_that_it_cannot_come_later(tmp_path, collection):
@@ -211,7 +211,7 @@ def test_a_withdrawal_of_what_has_not_come_sends_it_first_so_that_it_cannot_come
             held_back.append(sent)
             raise NotFound("lost")
 
-    (code,) = invited(tmp_path / "curator", 1)
+    (code,) = new_invitations(tmp_path / "curator", 1)
     me = person(tmp_path / "me", collection)
     with pytest.raises(NotFound):
         me.contribute(ONE, Away(collection), code, lambda offer, texts: True)

@@ -68,7 +68,7 @@ class CountingSampler(Sampler):
     """
 
     def __init__(self, records: Records) -> None:
-        super().__init__(LocalSample.of(records), Reweighing(len(records), 0.5, 0.1).density())
+        super().__init__(LocalSample.from_records(records), Reweighing(len(records), 0.5, 0.1).density())
         self.drawn = 0
         self.passes = 0
 

@@ -67,7 +67,7 @@ def network(**parameters: float) -> str:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(foreign, "_NAMED", {})
+    monkeypatch.setattr(foreign, "_CLASSES", {})
     place = tmp_path / "classes.py"
     place.write_text(CLASSES)
     return place

@@ -154,7 +154,7 @@ def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercep
         features[:, -1] = np.where(features[:, -1] > 0, 1e3, -1e3)
     for record in features:
         away, total = coordinates(width, np.float32), coordinates(width, np.float32)
-        descend(GatheredRows.of(Records(record[None], np.ones(1, np.int8))), nothing, away, total, 0, rule)
+        descend(GatheredRows.from_records(Records(record[None], np.ones(1, np.int8))), nothing, away, total, 0, rule)
         cells = away.astype(float) * 1024
         np.testing.assert_array_equal(cells, np.rint(cells))
         assert (1000 if 0.01 < scale < 1e15 else 0) <= np.linalg.norm(cells) <= 1024

@@ -227,7 +227,7 @@ def cheated(way: str, cheat: type[Honest] | None) -> Workspace:
 
         twin: Any = type("Twin", (type(learner),), {"learned": learned})
         learner = twin.parse(learner.wire())
-    return Workspace(LocalSample.of(records), Reweighing(600, 0.5, 0.1), learner, public=public)
+    return Workspace(LocalSample.from_records(records), Reweighing(600, 0.5, 0.1), learner, public=public)
 
 
 def run(workspace: Workspace) -> Any:
@@ -377,7 +377,7 @@ def test_no_call_takes_more_than_it_says(case, public, monkeypatch):
     learner = parse_learner(CASES[case])
     bits = case in ("parity", "conjunctions")
     size = 4 << 16 if case in OTHERS else N
-    sample, others = LocalSample.of(room_people(size, bits)), room_people(public, bits)
+    sample, others = LocalSample.from_records(room_people(size, bits)), room_people(public, bits)
     learner.check(sample.dtype, D)  # as a curator does: what is imported for it is no part of the call
     # Loops are compiled before, which takes ten times as long while it is traced.
     if case == "sgd":

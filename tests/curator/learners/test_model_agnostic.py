@@ -133,12 +133,12 @@ def test_mistakes_are_estimated_with_the_epsilon_and_the_people_that_are_set_asi
         seen.append((cast.shape, len(classes), touched, epsilon))
         return 0.0
 
-    monkeypatch.setattr(teachers, "estimated_mistakes", none)
+    monkeypatch.setattr(teachers, "estimate_mistakes", none)
     chosen = learner(aggregation={**EASY, "epsilon": 9.0, "cutoff": 5, "estimate": 0.1}, by="content")
     said = chosen.mechanism(PUBLIC.features).apply(iter([PEOPLE]), RandomSource.seeded(1))
     assert seen == [((60, 60), 60, 2, math.nextafter(0.9 - 4 * 0.9 * 2.0**-52, 0.0))]
     assert np.count_nonzero(said == -1) == 1  # without mistakes, one bottom is enough
-    records, aside = chosen.mechanism(PUBLIC.features).taught(PEOPLE)
+    records, aside = chosen.mechanism(PUBLIC.features).split_records(PEOPLE)
     assert (len(records), len(aside)) == (N // 2, 60)
     np.testing.assert_array_equal(aside.features, PEOPLE.features[N // 2 : N // 2 + 60])
 

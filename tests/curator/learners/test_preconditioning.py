@@ -69,9 +69,9 @@ def test_the_look_and_what_follows_cost_what_was_declared_and_no_less(mu: float,
 def test_the_half_space_of_records_says_what_that_of_z_says() -> None:
     seen, records = looked(people(2000)), people(500, 7)
     weights = np.array([1.0, -2.0, 0.5, 0.0, 0.3])
-    shown = seen.of(records)
+    shown = seen.transform(records)
     np.testing.assert_array_equal(shown.labels, records.labels)
-    about = seen.about(weights, 0.25)
+    about = seen.half_space(weights, 0.25)
     assert about.margins(records.features) == pytest.approx(seen.shrink * shown.features @ weights - 0.25, abs=2e-3)
 
 
@@ -82,7 +82,7 @@ def test_what_varies_is_brought_to_one_scale_and_what_does_not_is_not_enlarged(n
     assert seen.mean == pytest.approx(MIDDLE, abs=0.01)
     assert seen.scale[:4] * SPREAD[:4] == pytest.approx(1.0, abs=0.35)
     assert seen.scale.max() < 1.6 / np.sqrt(np.square(SPREAD).mean())
-    lengths = np.linalg.norm(seen.of(people(20_000)).features, axis=1)
+    lengths = np.linalg.norm(seen.transform(people(20_000)).features, axis=1)
     assert 0.5 < np.mean(lengths > seen.radius) < 0.8
 
 
@@ -95,7 +95,7 @@ def test_of_few_people_too_the_radius_is_about_as_far_as_they_are_from_a_noisy_m
     for seed in range(10):
         records = Records(rng.random((n, width)).astype(np.float32), np.ones(n, dtype=np.int8))
         seen = look_of(learner, records, seed)
-        ratios.append(math.sqrt(np.square(seen.of(records).features).sum(axis=1).mean()) / seen.radius)
+        ratios.append(math.sqrt(np.square(seen.transform(records).features).sum(axis=1).mean()) / seen.radius)
     assert 0.8 < np.median(ratios) < 1.4
     assert max(ratios) < 2.2
 
@@ -134,7 +134,7 @@ def test_people_who_lie_close_together_far_from_zero_are_told_apart() -> None:
 def test_weights_of_a_referee_change_nothing_that_it_learns(kind: type[Learner]) -> None:
     """The sample as it is: a reweighed record counts once, so the sensitivity holds whatever was reweighed."""
     records, learner = people(400), kind.parse({"mu": 1.0, "norm": 2.0})
-    sample, heavy = LocalSample.of(records), Reweighing(400, 0.25, 5.0)
+    sample, heavy = LocalSample.from_records(records), Reweighing(400, 0.25, 5.0)
     heavy.update(sample, HypothesisLoss(Linear(weights=(1.0,), threshold=0.7)))
     found = learn_from(learner, heavy.sampler(sample), RandomSource.seeded(3))
     assert found == learned(learner, records, 3)
@@ -146,7 +146,7 @@ def test_steps_on_everybody_are_those_of_gradient_descent() -> None:
     learner = FullBatch(mu=100.0, norm=2.0, steps=9)
     found = learned(learner, records)
     seen = look_of(learner, records)
-    rows = seen.of(records).features.astype(np.float64)
+    rows = seen.transform(records).features.astype(np.float64)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), seen.radius)
     rows = np.hstack([rows, np.full((300, 1), 0.25)])
     place, late = np.zeros(6), []
@@ -198,10 +198,10 @@ def test_gradient_steps_after_a_look_are_steps_on_what_was_looked_at() -> None:
     learner = descending(look=0.3, norm=2.0)
     found = learned(learner, records)
     seen = precondition(Access(Gaussian(mu=0.3), drawn(records), source), 0.3, 2.0)
-    inside = seen.shortened(records)
+    inside = seen.clip(records)
     assert np.linalg.norm(inside.features, axis=1).max() <= 1.0 + 2.0**-20
     expected = learner.descent.run(drawn(inside), source.derive("release", 2), np.zeros(6))
-    assert found == seen.about(expected[:5] / seen.radius, -expected[5])
+    assert found == seen.half_space(expected[:5] / seen.radius, -expected[5])
     assert found.mistakes(people(4000, 2)).mean() < 0.3 < learned(descending(), records).mistakes(records).mean()
 
 
@@ -209,9 +209,9 @@ def test_what_is_no_number_counts_as_the_mean_after_a_look() -> None:
     records = people(4)
     seen, odd = looked(records), records.features.copy()
     odd[1, 0], odd[2, 1] = np.nan, np.inf
-    inside = seen.shortened(Records(odd, records.labels)).features
+    inside = seen.clip(Records(odd, records.labels)).features
     assert (inside[1:3] == 0.0).all()
-    assert (inside[[0, 3]] == seen.shortened(records).features[[0, 3]]).all()
+    assert (inside[[0, 3]] == seen.clip(records).features[[0, 3]]).all()
 
 
 def test_a_look_and_steps_cost_what_both_do() -> None:

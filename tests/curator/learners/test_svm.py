@@ -56,7 +56,7 @@ def rows(m=3000, d=12, noise=0.0, seed=1):
 
 def minimize(features, labels, penalty=1.0, intercept=1.0, *, start=None, separate=False, times=None):
     times = np.ones(len(labels), dtype=np.int64) if times is None else times
-    drawn = Distinct(LocalSample.of(Records(features, labels)), np.arange(len(labels)), times)
+    drawn = Distinct(LocalSample.from_records(Records(features, labels)), np.arange(len(labels)), times)
     start = np.zeros(features.shape[1] + (intercept > 0)) if start is None else start
     return svm.minimize(drawn, start, penalty, intercept, separate=separate)
 
@@ -122,7 +122,7 @@ def active(k=400, d=30, intercept=0.7, directions=None, scale=1.0, cost=200.0, d
     held = Records(features.astype(dtype), labels)
     costs = cost * random.integers(1, 4, k)
     whole = signed(held.features, held.labels, intercept)
-    return ActiveSet(GatheredRows.of(held), costs, intercept), whole if intercept else whole[:, :-1], costs
+    return ActiveSet(GatheredRows.from_records(held), costs, intercept), whole if intercept else whole[:, :-1], costs
 
 
 @for_each("intercept", [0.0, 0.7])

@@ -210,7 +210,7 @@ def test_a_class_that_no_point_has_is_never_predicted(student):
     records, classes = classes_people()
     points = COLUMNS.inputs(records.features)
     for known in (np.where(classes == 1, 0, classes), np.full_like(classes, 2)):
-        learned: Any = COLUMNS.taught(student, points, known, RandomSource.seeded(1))
+        learned: Any = COLUMNS.train_student(student, points, known, RandomSource.seeded(1))
         far = np.column_stack([1e6 * points, np.zeros((len(points), 3))]).astype(np.float32)
         for features in (records.features, far):
             assert set(learned.classes(features)) <= set(known)
@@ -220,7 +220,7 @@ def test_students_that_are_too_large_together_are_refused(monkeypatch):
     monkeypatch.setattr("common.local.hypotheses.composed.MAX_NODES", 100)
     records, classes = classes_people()
     with pytest.raises(BadScenario, match=r"RandomForestClassifier: its models are too large together.* 100 nodes"):
-        COLUMNS.taught(FOREST, COLUMNS.inputs(records.features), classes, RandomSource.seeded(1))
+        COLUMNS.train_student(FOREST, COLUMNS.inputs(records.features), classes, RandomSource.seeded(1))
 
 
 def classes_cast(records: Records) -> np.ndarray:
@@ -390,7 +390,7 @@ def test_one_record_moves_the_estimate_by_one_step_at_most(monkeypatch, teachers
     draw = np.random.default_rng(1)
     for _ in range(200):
         votes, classes = draw.integers(0, 2, (teachers, people)), draw.integers(0, 2, people).astype(np.uint8)
-        told = voting.estimated_mistakes(votes, classes, touched, 1.0, RandomSource.seeded(1))
+        told = voting.estimate_mistakes(votes, classes, touched, 1.0, RandomSource.seeded(1))
         other_votes, other_classes = votes.copy(), classes.copy()
         if draw.integers(2):  # one of the people who are set aside: every vote on them may change
             place = draw.integers(people)
@@ -398,7 +398,7 @@ def test_one_record_moves_the_estimate_by_one_step_at_most(monkeypatch, teachers
         else:  # one of those who teach
             rows = draw.integers(0, teachers, touched)
             other_votes[rows] = draw.integers(0, 2, (touched, people))
-        other = voting.estimated_mistakes(other_votes, other_classes, touched, 1.0, RandomSource.seeded(1))
+        other = voting.estimate_mistakes(other_votes, other_classes, touched, 1.0, RandomSource.seeded(1))
         assert abs(told - other) <= step * (1.0 + 1e-9)
 
 
@@ -417,5 +417,5 @@ def test_on_all_but_so_many_queries_two_thirds_agree():
 @for_each(("wrong", "told"), [(0.0, (0.0, 0.1)), (0.7, (0.6, 0.8)), (1.0, (0.97, 1.0))])
 def test_the_estimate_reaches_from_no_mistakes_to_nothing_but_mistakes(wrong, told):
     votes = (np.arange(50)[:, None] < 50 * wrong) * np.ones((1, 60), dtype=np.int64)
-    found = [voting.estimated_mistakes(votes, np.zeros(60), 1, 3.0, RandomSource.seeded(seed)) for seed in range(20)]
+    found = [voting.estimate_mistakes(votes, np.zeros(60), 1, 3.0, RandomSource.seeded(seed)) for seed in range(20)]
     assert told[0] <= min(found) <= max(found) <= told[1]

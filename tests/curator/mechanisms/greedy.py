@@ -12,7 +12,7 @@ import numpy as np
 from common.learners.model_agnostic import GnMax
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Release
-from curator.mechanisms.access import Access, Overdrawn, as_it_is
+from curator.mechanisms.access import Access, Overdrawn, unchanged
 from curator.mechanisms.base import CentralMechanism
 from curator.mechanisms.sums import NoisyShares
 
@@ -58,7 +58,7 @@ class TwiceTheDraws(Honest):
 class OneMoreDraw(TwiceTheDraws):
     """Draws once more than it declared, or makes one more step; where it draws nothing, releases a second time."""
 
-    def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
+    def release(self, mechanism: Any, of: Any = unchanged, *, draws: int | None = None) -> Any:
         if draws is None:
             return self.ask("release", mechanism, of)
         return self.access.release(mechanism, of, draws=draws + 1)
@@ -70,7 +70,7 @@ class OneMoreDraw(TwiceTheDraws):
 class LessNoise(Honest):
     """Adds less noise than it declared, by a part in a thousand."""
 
-    def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
+    def release(self, mechanism: Any, of: Any = unchanged, *, draws: int | None = None) -> Any:
         return self.access.release(louder(mechanism), of, draws=draws)
 
     def descend(self, steps: Any, first: Any, of: Any = None) -> Any:
@@ -93,7 +93,7 @@ class LargerClip(LessNoise):
 class Everybody(Honest):
     """Looks at the whole sample where it declared draws; otherwise at its records as they are."""
 
-    def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
+    def release(self, mechanism: Any, of: Any = unchanged, *, draws: int | None = None) -> Any:
         return self.access.records() if draws is None else self.access.release(mechanism, of)
 
     def ask(self, name: str, *given: Any, **more: Any) -> Any:
@@ -103,7 +103,7 @@ class Everybody(Honest):
 class OwnMechanism(Everybody):
     """Brings a mechanism along."""
 
-    def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
+    def release(self, mechanism: Any, of: Any = unchanged, *, draws: int | None = None) -> Any:
         return self.access.release(Homemade(), of, draws=draws)
 
     def shares(self, mu: float, items: int, of: Any) -> Any:
@@ -116,7 +116,7 @@ class OwnMechanism(Everybody):
 class Tinkered(Honest):
     """Takes a mechanism that is trusted, and changes what it does."""
 
-    def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
+    def release(self, mechanism: Any, of: Any = unchanged, *, draws: int | None = None) -> Any:
         kind = type(mechanism)
         twin = type(kind.__name__, (kind,), {"apply": Homemade.apply})
         own = {part.name: getattr(mechanism, part.name) for part in fields(mechanism)}

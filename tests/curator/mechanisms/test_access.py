@@ -26,8 +26,8 @@ from common.privacy.events import (
     SubsampledSteps,
 )
 from curator.learners.base import LEARNERS
-from curator.mechanisms.access import PUBLIC_STREAMS, Access, Meter, Overdrawn, as_it_is
-from curator.mechanisms.base import CENTRAL, ItemOfPerson, NoValue, ValueOfPerson, central, own, person_by_person
+from curator.mechanisms.access import PUBLIC_STREAMS, Access, Meter, Overdrawn, unchanged
+from curator.mechanisms.base import CENTRAL, ItemOfPerson, NoValue, ValueOfPerson, central, is_own, person_by_person
 from curator.mechanisms.counts import NoisyCount, NoisyHistogram
 from curator.mechanisms.selection import MostFrequent
 from curator.mechanisms.sums import ClassMoments, ClippedSum, LossSum
@@ -217,7 +217,7 @@ def test_weighted_shares_are_paid_for_first_and_take_the_noise_of_the_weights() 
 
 def test_shares_with_a_law_of_which_nothing_is_known_have_noise_for_all_of_it() -> None:
     """A sampler that was told no bound takes 1, which is good for every law."""
-    unknown = Sampler(LocalSample.of(people()), Reweighing(N, 0.5, 0.1).density())
+    unknown = Sampler(LocalSample.from_records(people()), Reweighing(N, 0.5, 0.1).density())
     known = Reweighing(N, 0.5, 0.1).sampler(people())
     spread = []
     for sampler in (known, unknown):
@@ -361,9 +361,9 @@ def test_whether_a_function_fails_on_somebody_is_not_told(caplog: pytest.LogCapt
 
 
 def test_the_curators_own_functions_are_given_blocks_and_nobody_elses_are() -> None:
-    assert own(as_it_is)
-    assert own(partial(as_it_is))
-    assert not any(own(of) for of in (features, lambda r: r, partial(features), np.asarray, len))
+    assert is_own(unchanged)
+    assert is_own(partial(unchanged))
+    assert not any(is_own(of) for of in (features, lambda r: r, partial(features), np.asarray, len))
     seen: list[int] = []
     access(Release(epsilon=1.0), records=few()).release(
         NoisyCount(1.0), lambda r: (seen.append(len(r)), r.labels > 0)[1]

@@ -24,7 +24,7 @@ def test_as_many_words_are_drawn_whatever_people_hold_and_whatever_the_noise(mon
     for values in (np.zeros(12), np.arange(12), np.repeat([3, 9, 15], 4)):
         for seed in range(30):
             counted: list[int] = []
-            counts.listed(values.astype(np.uint64), 4, 5, Laplace(epsilon=1.0), Counted(bytes([seed] * 32), counted))
+            counts.top_items(values.astype(np.uint64), 4, 5, Laplace(epsilon=1.0), Counted(bytes([seed] * 32), counted))
             drawn.add(tuple(counted))
     assert len(drawn) == 1
 
@@ -33,7 +33,9 @@ def test_a_list_may_have_every_value_that_nobody_holds(monkeypatch):
     """The number is cut beyond what a list can hold only: all cells of a small domain may be spurious at once."""
     monkeypatch.setattr("common.protocols.frequencies.SPURIOUS", 1.9)
     noise = Laplace(epsilon=0.01)
-    lists = [counts.listed(np.zeros(1, dtype=np.uint64), 2, 4, noise, RandomSource.seeded(seed)) for seed in range(150)]
+    lists = [
+        counts.top_items(np.zeros(1, dtype=np.uint64), 2, 4, noise, RandomSource.seeded(seed)) for seed in range(150)
+    ]
     assert max(len(items) for items in lists) == 4
     assert all(len(set(items.tolist())) == len(items) and items.max(initial=0) < 4 for items in lists)
 
@@ -111,7 +113,7 @@ def test_coins_make_the_binomial_law(cells, chance):
     """Exact fractions: P(N = n) is within 2^-180 of the binomial's given N <= most, for each n."""
     most, exact = 12, Fraction(chance)
     law, left = [], Fraction(1)
-    for coin in counts.coins(cells, exact, most):
+    for coin in counts.success_chances(cells, exact, most):
         law.append(left * (1 - Fraction(coin, 1 << counts.FIXED_BITS)))
         left *= Fraction(coin, 1 << counts.FIXED_BITS)
     law.append(left)
@@ -126,12 +128,12 @@ def test_coins_make_the_binomial_law(cells, chance):
 
 def test_numbers_drawn_follow_the_law_and_any_cells_are_as_likely_in_any_order():
     source = RandomSource.seeded(7)
-    found = [counts.how_many(6, Fraction(1, 3), 6, source) for _ in range(3000)]
+    found = [counts.draw_successes(6, Fraction(1, 3), 6, source) for _ in range(3000)]
     assert_law(found, {k: math.comb(6, k) * 2.0 ** (6 - k) / 3.0**6 for k in range(7)})
     assert_law(
-        [tuple(counts.which(4, 3, source)) for _ in range(4000)], dict.fromkeys(permutations(range(4), 3), 1 / 24)
+        [tuple(counts.draw_ranks(4, 3, source)) for _ in range(4000)], dict.fromkeys(permutations(range(4), 3), 1 / 24)
     )
-    more = counts.which(2, 4, source)
+    more = counts.draw_ranks(2, 4, source)
     assert sorted(more[:2]) == [0, 1]
     assert all(rank >= 2 for rank in more[2:])
 
@@ -152,7 +154,7 @@ def test_no_list_of_64_bits_has_values_of_the_flat_part():
     """2^64 cells with noise that is flat once in 2^64 draws had one half of such a value on average."""
     values = np.full(200, 7, dtype=np.uint64)
     lists = [
-        counts.listed(values, 64, 4, Laplace(epsilon=1.0), RandomSource.seeded(seed)).tolist() for seed in range(200)
+        counts.top_items(values, 64, 4, Laplace(epsilon=1.0), RandomSource.seeded(seed)).tolist() for seed in range(200)
     ]
     assert sum(items != [7] for items in lists) < 12
 
@@ -165,7 +167,7 @@ def test_neighbours_lists_have_chances_within_e_to_the_epsilon_exactly():
     assert q <= none / one <= 1
     assert 1 <= (1 - none) / (1 - one) <= 1 / q
     for cells in range(1, 4):
-        steps = [Fraction(coin, 1 << counts.FIXED_BITS) for coin in counts.coins(cells, none, 20)]
+        steps = [Fraction(coin, 1 << counts.FIXED_BITS) for coin in counts.success_chances(cells, none, 20)]
         for number in range(cells + 1):
             chance = math.prod(steps[:number]) * (1 - steps[number]) / math.comb(cells, number)
             wanted = none**number * (1 - none) ** (cells - number)

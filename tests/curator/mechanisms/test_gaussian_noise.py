@@ -126,14 +126,14 @@ def test_the_places_of_the_rest_are_found_whatever_was_there_before(many):
 
 def test_no_step_of_the_sampler_depends_on_a_word():
     """Instructions are the same whatever is drawn: no branch, no loop but over constants and the number of chunks."""
-    for name in ("_draw", "_ask_ahead", "_draw_core", "_look_up", "_find_rest", "_draw_rest", "_joined"):
+    for name in ("_draw", "_prefetch_rest", "_draw_core", "_look_up", "_find_rest", "_draw_rest", "_join_words"):
         tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(noise, name).plain)).partition("\n")[2])
         for node in ast.walk(tree):
             assert not isinstance(node, ast.If | ast.While | ast.Break | ast.Continue | ast.BoolOp | ast.Try)
             if isinstance(node, ast.For):
                 limit = ast.unparse(node.iter)
                 constant = {"range(_PIECE)", "range(0, LANES, _PIECE)", "range(_GROUPS)", "range(ROOM)", "range(8)"}
-                assert limit in constant | {"range(len(drawn))"}
+                assert limit in constant | {"range(len(chunks))"}
 
 
 @for_each("draw", [noise.normals, noise.fine_normals, partial(noise.whole_normals, 12.5)])

@@ -122,7 +122,7 @@ def test_without_a_reweigh_shares_are_plain_and_with_one_they_are_those_of_draws
     records = people()
     plain = np.bincount(CELLS.items_of(records), minlength=8) / len(records)
     np.testing.assert_allclose(released(split(records), 0), plain, atol=2e-3)
-    sample, law = LocalSample.of(records), Reweighing(len(records), 0.5, 2.0)
+    sample, law = LocalSample.from_records(records), Reweighing(len(records), 0.5, 2.0)
     law.update(sample, WEIGHING)
     drawn = law.sampler(sample).draws(100_000, RandomSource.seeded(3))
     among = np.bincount(CELLS.items_of(drawn), minlength=8) / 100_000
@@ -151,7 +151,7 @@ def test_the_grid_costs_half_a_percent_of_noise_at_most(people: int, items: int)
 def test_plain_shares_are_as_sharp_as_gaussian_counts() -> None:
     """Replacing a record moves two counts by one: noise of sqrt(2)/mu in each; 4 standard errors of a variance."""
     records, mu = people(), 0.2
-    runs = [released(LocalSample.of(records), 0, mu, seed) for seed in range(120)]
+    runs = [released(LocalSample.from_records(records), 0, mu, seed) for seed in range(120)]
     noise = len(records) * (np.array(runs) - np.bincount(CELLS.items_of(records), minlength=8) / len(records))
     assert np.mean(noise**2) == pytest.approx(2.0 / mu**2, rel=4.0 * math.sqrt(2.0 / noise.size))
 

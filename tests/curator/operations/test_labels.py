@@ -22,7 +22,7 @@ from common.privacy.rounding import down
 from common.protocols.frequencies import SPURIOUS, threshold
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from curator.engine import Workspace
-from curator.mechanisms.counts import listed
+from curator.mechanisms.counts import top_items
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
 from tests.curator.operations.given import assert_law, charged, geometric, numbers, offices, release, workspace
@@ -45,7 +45,7 @@ def test_the_list_is_a_function_of_the_noisy_histogram(counts, most):
     """Which values are held shows in the noisy counts only: neither in the order of equals, nor in what is left out."""
     noise = Laplace(epsilon=1.0)
     values = np.repeat(np.arange(2, dtype=np.uint64), counts)
-    found = [tuple(listed(values, 1, most, noise, RandomSource.seeded(seed)).tolist()) for seed in range(800)]
+    found = [tuple(top_items(values, 1, most, noise, RandomSource.seeded(seed)).tolist()) for seed in range(800)]
     assert_law(found, truncated(counts, noise, most, threshold(1, noise), MOST))
 
 
@@ -65,7 +65,7 @@ def test_spurious_values_are_uniform_among_those_that_nobody_holds(monkeypatch):
     noise, held = Laplace(epsilon=2.0), np.repeat(np.array([2, 9], dtype=np.uint64), 50)
     least = threshold(4, noise)
     chance = noise.ratio**least / (1.0 + noise.ratio)
-    lists = [listed(held, 4, 16, noise, RandomSource.seeded(seed)).tolist() for seed in range(1000)]
+    lists = [top_items(held, 4, 16, noise, RandomSource.seeded(seed)).tolist() for seed in range(1000)]
     assert all(sorted(items[:2]) == [2, 9] for items in lists)
     counts = np.bincount([item for items in lists for item in items[2:]], minlength=16)
     assert counts[2] == counts[9] == 0
@@ -77,8 +77,8 @@ def test_spurious_values_are_uniform_among_those_that_nobody_holds(monkeypatch):
 
 def test_the_domain_of_64_bits_is_no_larger_than_others():
     values = np.full(200, (1 << 64) - 1, dtype=np.uint64)
-    assert listed(values, 64, 4, Laplace(epsilon=1.0), RandomSource.seeded(0)).tolist() == [(1 << 64) - 1]
-    assert listed(values[:0], 64, 4, Laplace(epsilon=1.0), RandomSource.seeded(0)).tolist() == []
+    assert top_items(values, 64, 4, Laplace(epsilon=1.0), RandomSource.seeded(0)).tolist() == [(1 << 64) - 1]
+    assert top_items(values[:0], 64, 4, Laplace(epsilon=1.0), RandomSource.seeded(0)).tolist() == []
 
 
 # Both halves ---------------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_learners_without_answers_of_their_own_are_refused(local_curator):
     draws = {"draws": 100, "aggregation": {"name": "gnmax", "epsilon": 1e-3, "delta": 1e-6}}
     with pytest.raises(PolicyRefused, match="wants draws"):
         local_curator(draws, kappa=0.5).ask(wire())
-    records = LocalSample.of(SAMPLE)
+    records = LocalSample.from_records(SAMPLE)
     bare = Workspace(records, Reweighing(N, None, 1.0), None, public=PUBLIC)
     with pytest.raises(PolicyRefused, match="takes a curator whose learner is model-agnostic"):
         bare.event(LabelPoints(count=1))

@@ -163,7 +163,7 @@ def test_it_reads_people_in_blocks(operation: Operation[Any], monkeypatch: pytes
     def one_by_one(*_: Any) -> Any:
         raise AssertionError("people are read one by one")
 
-    monkeypatch.setattr("curator.mechanisms.base._each", one_by_one)
+    monkeypatch.setattr("curator.mechanisms.base._values", one_by_one)
     run(operation, None, monkeypatch)
 
 

@@ -63,7 +63,7 @@ def grained(generator, shape):
 @settings(max_examples=60)
 def test_nobody_weighs_more_than_the_cap_nor_than_the_schedule(seed, kappa, eta, binary):
     table = grained(np.random.default_rng(seed), (12, 400)) ** 2
-    sample = LocalSample.of(losses_of((table > 0.4).astype(np.uint8) if binary else table))
+    sample = LocalSample.from_records(losses_of((table > 0.4).astype(np.uint8) if binary else table))
     weights = Reweighing(400, kappa, eta)
     for t in range(12):
         chance = law(weights, sample)
@@ -155,7 +155,7 @@ def test_rounded_losses_cost_at_most_a_thousandth_of_regret_a_round():
     # sum_t <mu_t - mu*, loss_t> <= K/eta + eta T/8 holds for the rounded losses; for the true ones add 2^-10 T.
     generator, n, eta, rounds = np.random.default_rng(3), 200, 0.3, 60
     losses = generator.random((rounds, n)) ** np.linspace(0.2, 4.0, n)
-    sample = LocalSample.of(Records((1.0 - losses.T).astype(np.float32).copy(), np.ones(n, dtype=np.int8)))
+    sample = LocalSample.from_records(Records((1.0 - losses.T).astype(np.float32).copy(), np.ones(n, dtype=np.int8)))
     weights = Reweighing(n, None, eta)
     gained = 0.0
     for t in range(rounds):
@@ -171,21 +171,21 @@ def test_scores_never_outgrow_their_32_bits():
     weights = Reweighing(20, 1.0, 0.1)
     weights.updates, weights._parts = (1 << 22) - 1, 1024
     with pytest.raises(BadInput, match="hold 4194303 reweighs"):
-        weights.update(LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8))), HypothesisLoss(WRONG))
+        weights.update(LocalSample.from_records(losses_of(np.zeros((1, 20), dtype=np.uint8))), HypothesisLoss(WRONG))
 
 
 @for_each("real", [False, True])
 def test_restored_weights_go_on_as_if_never_interrupted(real):
     table, loss = grained(np.random.default_rng(5), (10, 100)), "hinge" if real else "zero-one"
     table = table if real else (table < 0.4).astype(np.uint8)
-    through, other = LocalSample.of(losses_of(table)), Reweighing(100, 0.2, 0.5)
-    one, stopped = Reweighing(100, 0.2, 0.5), LocalSample.of(losses_of(table))
+    through, other = LocalSample.from_records(losses_of(table)), Reweighing(100, 0.2, 0.5)
+    one, stopped = Reweighing(100, 0.2, 0.5), LocalSample.from_records(losses_of(table))
     for t in range(10):
         asked = HypothesisLoss(hypothesis(t, 10, real=real), loss)
         one.update(through, asked)
         other.update(stopped, asked)
         stored = [part.copy() for part in stopped.cumulative_losses()]
-        stopped = LocalSample.of(losses_of(table))
+        stopped = LocalSample.from_records(losses_of(table))
         other = Reweighing.restore(stopped, 0.2, 0.5, [asked] * (t + 1), stored)
     np.testing.assert_array_equal(law(one, through), law(other, stopped))
     assert one.sampling_bound() == other.sampling_bound()
@@ -193,7 +193,7 @@ def test_restored_weights_go_on_as_if_never_interrupted(real):
 
 def test_sampling_bound_follows_the_schedule():
     weights = Reweighing(1000, 0.1, 0.5)
-    sample = LocalSample.of(losses_of(np.zeros((1, 1000), dtype=np.uint8)))
+    sample = LocalSample.from_records(losses_of(np.zeros((1, 1000), dtype=np.uint8)))
     assert weights.sampling_bound() == pytest.approx(1 / 1000)
     for t in range(1, 12):
         weights.update(sample, HypothesisLoss(WRONG))
@@ -351,9 +351,9 @@ def test_limits_round_up_and_never_fall_to_zero():
 def test_wrong_sizes_are_refused():
     weights, _ = uneven(0.3)
     with pytest.raises(BadData, match="do not belong"):
-        Sampler(LocalSample.of(people(N + 1)), weights.density())
+        Sampler(LocalSample.from_records(people(N + 1)), weights.density())
     with pytest.raises(BadData, match="between 1 and"):
-        LocalSample.of(people(0))
+        LocalSample.from_records(people(0))
 
 
 @for_each("cuts", [(), (20, 45), (20, 20, 59)])
@@ -381,7 +381,7 @@ def test_signed_margins_are_the_same_wherever_the_rows_lie(kind, count):
     one, other = (Linear(weights=tuple(generator.normal(size=130).tolist()), threshold=0.2) for _ in range(2))
     found = []
     for cuts in ([], [100, 101]):
-        rows = partial(FixedRows.of, grid=Grid.over(-4.0, 4.0)) if kind == "fixed" else SingleRows
+        rows = partial(FixedRows.from_records, grid=Grid.between(-4.0, 4.0)) if kind == "fixed" else SingleRows
         sample = split(records, *cuts, rows=rows)
         assert (sample.in_place is None) == bool(cuts)
         distinct = Reweighing(len(features), None, 0.1).sampler(sample).distinct(count, RandomSource.seeded(3))
@@ -404,8 +404,8 @@ COUNT = 400
         lambda sampler, source: [sampler.distinct(COUNT, source).take(np.arange(0, 50, 2))],
         lambda sampler, source: sampler.everybody(),
         lambda sampler, source: (records for records, _ in sampler.weighted()),
-        lambda sampler, source: [Records(*sampler.located(COUNT, source)[:2])],
-        lambda sampler, source: [Records(*sampler.distinct(COUNT, source).located(np.arange(0, 30, 3))[:2])],
+        lambda sampler, source: [Records(*sampler.gathered(COUNT, source)[:2])],
+        lambda sampler, source: [Records(*sampler.distinct(COUNT, source).gathered(np.arange(0, 30, 3))[:2])],
     ],
 )
 @for_each(("width", "task"), [(4, Task(features=2, label=3)), (90, Task(features=70, label=80))])
@@ -413,7 +413,7 @@ def test_records_are_seen_through_the_task_also_where_long_ones_could_be_read_in
     """Features tell who they are; the label in a column is not their own."""
     features = np.random.default_rng(1).normal(size=(100, width)).astype(np.float32)
     whole = Records(features, np.ones(100, dtype=np.int8))
-    sampler = Sampler(LocalSample.of(whole), Reweighing(100, 0.2, 0.1).density()).through(task)
+    sampler = Sampler(LocalSample.from_records(whole), Reweighing(100, 0.2, 0.1).density()).through(task)
     of_view = {view.tobytes(): label for view, label in zip(*vars(task.of(whole)).values(), strict=True)}
     seen = Records.joined(list(ask(sampler, RandomSource.seeded(1))))
     assert seen.dimension == sampler.dimension == task.features

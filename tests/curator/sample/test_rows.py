@@ -16,11 +16,11 @@ from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
-from curator.sample.rows import FixedRows, Grid, SingleRows, _mistakes, feature, how_many, label, row_of
+from curator.sample.rows import FixedRows, Grid, SingleRows, _mistakes, draw_total, feature, label, row_of
 from tests.tiers import for_each
 
 N = 1000
-GRID = Grid.over(-1.0, 1.0)
+GRID = Grid.between(-1.0, 1.0)
 
 
 def people(n=N, d=8, dtype=np.float32):
@@ -107,13 +107,13 @@ def test_rows_that_no_computation_should_see_are_refused(kind):
 @example(-5e-324, 32767.0, 1)
 def test_every_value_is_rounded_to_the_nearest_of_a_grid_that_reaches_both_ends(low, span, d):
     high = low + span
-    grid = Grid.over(low, high)
+    grid = Grid.between(low, high)
     assert grid.low <= low
     assert grid.step <= 4 * (high - grid.low) / 65535
     features = np.random.default_rng(d).uniform(low, high, (50, d)).astype(np.float32)
     features[0], features[1] = low, high
     steps = np.array([2 * grid.step, *[grid.step] * (d - 1)])
-    decoded = FixedRows.of(Records(features, np.ones(50, dtype=np.int8)), grid).block(0, 50).features
+    decoded = FixedRows.from_records(Records(features, np.ones(50, dtype=np.int8)), grid).block(0, 50).features
     # Half a step, and what float32 cannot say of numbers far from 0.
     slack = 2.0**-23 * max(abs(low), abs(high), 1.0)
     assert (np.abs(decoded.astype(np.float64) - features) <= steps / 2 + slack).all()
@@ -124,7 +124,7 @@ def test_a_grid_is_the_finest_that_reaches_from_one_bound_to_the_other_and_its_v
     generator = np.random.default_rng(4)
     codes = generator.integers(0, 65536, (N, 3), dtype=np.uint16)
     for low, high in [(-1.0, 1.0), (0.0, 1.0), (-5e-324, 1e9), *np.sort(generator.normal(0, 9, (300, 2))).tolist()]:
-        grid = Grid.over(low, high)
+        grid = Grid.between(low, high)
         assert np.frexp(grid.step)[0] == 0.5
         assert (grid.low / (2.0 * grid.step)).is_integer()  # 0 is on it
         assert grid.low <= low
@@ -133,18 +133,18 @@ def test_a_grid_is_the_finest_that_reaches_from_one_bound_to_the_other_and_its_v
         np.testing.assert_array_equal(grid.encode(FixedRows(codes[:50], grid).block(0, 50)), codes[:50])
     for low in (0.0, -1.0):
         plain = Records(np.eye(3, dtype=np.float32), np.ones(3, dtype=np.int8))
-        same(plain, FixedRows.of(plain, Grid.over(low, 1.0)).block(0, 3))  # 0 and 1 lie on it
+        same(plain, FixedRows.from_records(plain, Grid.between(low, 1.0)).block(0, 3))  # 0 and 1 lie on it
 
 
 def test_bounds_come_from_what_is_public():
     ball = {"name": "gaussian-ball", "side": "source", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
     shortened = PopulationSpec(distribution=parse_distribution({**ball, "norm": 0.0775}))
-    assert Grid.of(shortened) == Grid.over(-0.0775, 0.0775)
+    assert Grid.for_population(shortened) == Grid.between(-0.0775, 0.0775)
     with pytest.raises(BadScenario, match="give the distribution a norm, or keep numbers: single"):
-        Grid.of(PopulationSpec(distribution=parse_distribution(ball)))
+        Grid.for_population(PopulationSpec(distribution=parse_distribution(ball)))
     for bounds in ((1.0, 1.0), (2.0, 1.0), (-np.inf, 0.0), (0.0, np.nan)):
         with pytest.raises(BadScenario, match="need public bounds"):
-            Grid.over(*bounds)
+            Grid.between(*bounds)
     beyond = Records(np.array([[9.0, -9.0]], dtype=np.float32), np.ones(1, dtype=np.int8))
     assert GRID.encode(beyond).tolist() == [[65535, 0]]
 
@@ -228,7 +228,7 @@ FEW = 300
 
 @njit
 def read(matrix, labels, rows, codes, features, signs):
-    for k in range(how_many(matrix, rows)):
+    for k in range(draw_total(matrix, rows)):
         row = row_of(rows, k)
         signs[k] = label(matrix, labels, row)
         for j in range(matrix.shape[1]):
@@ -246,7 +246,7 @@ def test_a_loop_reads_the_rows_that_would_be_copied(kind, d, dtype):
     held = kept(kind, people(FEW, d, dtype))
     assert held.near
     for chosen in (np.array([5, 0, 299, 5, 17]), np.array([42])):
-        same(held.take(chosen), seen(held.located(chosen)))
+        same(held.take(chosen), seen(held.gathered(chosen)))
 
 
 @for_each("kind", ["single", "fixed"])
@@ -255,7 +255,7 @@ def test_located_draws_are_the_draws_and_lie_where_they_are_if_they_are_long_and
     rows = kept(kind, people(FEW, d), tmp_path if place == "a file" else None)
     sample = LocalSample([rows] * (2 if place == "shards" else 1))
     sampler = Reweighing(len(sample), 0.5, 0.1).sampler(sample)
-    located = sampler.located(500, RandomSource.seeded(3))
+    gathered = sampler.gathered(500, RandomSource.seeded(3))
     in_place = (d, place) == (70, "memory")
-    assert (located.rows is not None) == (sample.in_place is not None) == in_place
-    same(sampler.draws(500, RandomSource.seeded(3)), seen(located))
+    assert (gathered.rows is not None) == (sample.in_place is not None) == in_place
+    same(sampler.draws(500, RandomSource.seeded(3)), seen(gathered))

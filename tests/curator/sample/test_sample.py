@@ -29,14 +29,14 @@ from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
 from curator.sample.rows import FixedRows, Grid, SingleRows
 from curator.sample.shard import AcceptanceTable
-from curator.sample.source import RecordLayout, each_block
+from curator.sample.source import RecordLayout, map_blocks
 from curator.startup import check_room, open_sample
 from tests.curator.given import cumulative_losses, losses_of, no_space, split
 from tests.support import tiny
 from tests.tiers import for_each
 
 N = 5000
-GRID = Grid.over(-1.0, 1.0)
+GRID = Grid.between(-1.0, 1.0)
 ROUNDS = [
     (Linear(weights=(0.5, -1.0, 0.25), threshold=0.1), "zero-one"),
     (Stump(feature=1, threshold=0.0, sign=1), "zero-one"),
@@ -52,7 +52,7 @@ def people(n=N):
 
 
 def held(kind, cuts, threads):
-    rows = SingleRows if kind == "single" else partial(FixedRows.of, grid=GRID)
+    rows = SingleRows if kind == "single" else partial(FixedRows.from_records, grid=GRID)
     return split(people(), *cuts, rows=rows, threads=threads)
 
 
@@ -87,7 +87,7 @@ def zeros(n=20, *cuts):
 
 @for_each(("most", "before", "wider"), [(255, np.uint8, np.uint16), (65535, np.uint16, np.uint32)])
 def test_scores_widen_before_they_overflow(most, before, wider):
-    sample = LocalSample.of(losses_of(np.ones((1, 20), dtype=np.uint8)))
+    sample = LocalSample.from_records(losses_of(np.ones((1, 20), dtype=np.uint8)))
     sample.restore([np.full(20, most, dtype=before)], most)
     histogram = sample.reweigh(HypothesisLoss(Constant(label=-1), "zero-one"), 1, most + 1)
     assert cumulative_losses(sample).dtype == wider
@@ -164,7 +164,7 @@ def test_the_records_are_those_of_the_people_wherever_they_are_kept(tmp_path, ki
     if kind["numbers"] == "single":
         np.testing.assert_array_equal(found.features, expected.features)
     else:
-        step = Grid.of(chosen.source).step
+        step = Grid.for_population(chosen.source).step
         np.testing.assert_allclose(found.features, expected.features, rtol=0, atol=1.001 * step)
 
 
@@ -172,7 +172,7 @@ def test_the_records_are_those_of_the_people_wherever_they_are_kept(tmp_path, ki
 def test_blocks_come_in_order_whatever_the_threads(threads, monkeypatch):
     monkeypatch.setattr(source, "PAUSE", -1.0)
     told: list[str] = []
-    assert list(each_block(lambda a, b: (a, b), 10, 4, threads, "done", told.append)) == [(0, 4), (4, 8), (8, 10)]
+    assert list(map_blocks(lambda a, b: (a, b), 10, 4, threads, "done", told.append)) == [(0, 4), (4, 8), (8, 10)]
     assert told == ["4 of 10 done", "8 of 10 done", "10 of 10 done"]
 
 

@@ -23,7 +23,7 @@ from common.lifetime.charging import Charging
 from common.log.ledger import LEDGER
 from common.scenario.scenario import ResolvedScenario
 from curator import ledger as of_curator
-from curator.ledger import listed
+from curator.ledger import entry_summaries
 from curator.startup import open_curator
 from deploy.deployment import RunOutput
 from referee import store as of_referee
@@ -59,7 +59,7 @@ def halt(parties: Town) -> None:
 
 
 def charges(state: Path) -> list[dict[str, Any]]:
-    return [entry for entry in listed(state / "curator") if entry["kind"] == "charge"]
+    return [entry for entry in entry_summaries(state / "curator") if entry["kind"] == "charge"]
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def test_no_more_rounds_reweigh_than_the_theorem_says_whatever_is_learned(seed):
     own = rival.mistakes(records).astype(float)
     gap = (level - learner) / 2.0
     most = formulas.rounds(float(u @ np.log(n * u)), gap)
-    weights, sample, reweighs = Reweighing(n, kappa, 4.0 * gap), LocalSample.of(records), 0
+    weights, sample, reweighs = Reweighing(n, kappa, 4.0 * gap), LocalSample.from_records(records), 0
     while True:
         mu = law(weights, sample)
         mu = mu / mu.sum()

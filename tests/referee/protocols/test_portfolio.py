@@ -355,7 +355,7 @@ class Replies:
     """What replies for both sides: the curator's own operations, and agents who are silent, or simulated."""
 
     def __init__(self, scenario: ResolvedScenario, agents: SimulatedAgents | None = None, model: Any = None) -> None:
-        self.engine = local_curator(scenario, LocalSample.of(sample_of(scenario)), 1)
+        self.engine = local_curator(scenario, LocalSample.from_records(sample_of(scenario)), 1)
         self.agents, self.model = agents, model
         self.operations: list[Any] = []
         self.questions: list[AskAgents] = []

@@ -88,7 +88,7 @@ class World:
         if self.curator is None:
             n = int(self.chosen.curator.n)
             everybody = open_records(self.chosen.source, None, subseed(1, "source"), n)
-            sample = LocalSample.of(everybody.records(np.arange(n)))
+            sample = LocalSample.from_records(everybody.records(np.arange(n)))
             self.curator = local_curator(self.chosen, sample, 1)
         result: Result = self.curator.perform(str(len(self.log)), operation)
         return result.wire()

@@ -19,7 +19,7 @@ from common.scenario.loading import handed_over, load
 from common.scenario.plan import plan
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import formulas
-from curator.curator import planned_by
+from curator.curator import events_of_run
 from curator.learners.base import learn_from
 from curator.learners.half_spaces import Sgd
 from curator.sample.base import LocalSample
@@ -62,7 +62,7 @@ def test_rounds_are_bounded_with_alpha_h_and_a_convex_loss_whatever_the_learner_
     assert target.max() <= 1.0 / (kappa * n)
     gap = formulas.gap(alpha, 1.0, 2.0, True) + formulas.slack(alpha, True) - ROUNDING
     most = formulas.rounds(float(target @ np.log(n * target)), gap)
-    weights, sample = Reweighing(n, kappa, 4.0 * gap), LocalSample.of(records)
+    weights, sample = Reweighing(n, kappa, 4.0 * gap), LocalSample.from_records(records)
     for _ in range(most):
         allowed = np.flatnonzero(losses @ mu_of(weights, sample) <= best + alpha)
         chosen = allowed[np.argmax(losses[allowed] @ target)]
@@ -304,7 +304,7 @@ def test_a_run_begins_with_the_weights_of_an_earlier_one_also_on_other_people(tm
             assert np.array_equal(first, second) == (seed == 1)
             assert any("begins with weights of another run" in each for each in violations(chosen))
             # The call is charged at the bound of two reweighs before it.
-            (event,), section = planned_by(chosen, two.curator._policy), chosen.curator
+            (event,), section = events_of_run(chosen, two.curator._policy), chosen.curator
             bounds = [sampling_schedule(section.n, section.kappa, section.eta, 1, before)[0] for before in (0, 2)]
             assert getattr(event, "tv_bound") == bounds[1] > bounds[0]  # noqa: B009 - of sampled events alone
             # One reweigh for each round, and those that were handed over.
@@ -340,7 +340,7 @@ def test_the_sampling_bound_holds_across_tasks(seed):
     labels = random.choice([-1, 1], 60).astype(np.int8)
     other, swapped = features.copy(), labels.copy()
     other[0], swapped[0] = [*random.normal(size=2), 1.0 - features[0, 2]], -labels[0]
-    samples = [LocalSample.of(Records(*pair)) for pair in ((features, labels), (other, swapped))]
+    samples = [LocalSample.from_records(Records(*pair)) for pair in ((features, labels), (other, swapped))]
     both = [Reweighing(60, 0.3, 0.5) for _ in samples]
     for _ in range(12):
         plane = half_plane(random)
@@ -364,7 +364,7 @@ def test_each_certified_reweigh_lowers_the_potential(seed, kappa):
     u = np.minimum(u, np.quantile(u, 0.9)) + 0.2
     u /= u.sum()
     labels = random.choice([-1, 1], n).astype(np.int8)
-    sample = LocalSample.of(Records(random.normal(size=(n, 2)).astype(np.float32), labels))
+    sample = LocalSample.from_records(Records(random.normal(size=(n, 2)).astype(np.float32), labels))
     weights = Reweighing(n, kappa, eta)
 
     def state():

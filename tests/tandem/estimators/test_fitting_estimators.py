@@ -24,8 +24,8 @@ from tandem.estimators import (
     TransferRegressor,
     fitting,
 )
-from tandem.estimators.fitting import FewForTeachersWarning, learner_settings, named, suffice
-from tandem.estimators.frames import public_pairs, response_cost, widened
+from tandem.estimators.fitting import FewForTeachersWarning, learner_settings, learner_tree, points_to_label
+from tandem.estimators.frames import finite_range, public_pairs, response_cost
 from tests.tandem.estimators.people import QUICK, SCHEMA, Plain, check_refused, customers, made, square
 from tests.tiers import for_each, thinned
 
@@ -177,7 +177,10 @@ def test_a_fit_that_protects_labels_only_says_so_and_takes_real_people_only_if_t
 
 
 def test_several_rounds_learn_from_draws_that_suffice_by_labelling_fewer_points():
-    assert [learner_settings(named("model-agnostic"), 5000, 100, rounds)["draws"] for rounds in (1, 3)] == [None, 500]
+    assert [learner_settings(learner_tree("model-agnostic"), 5000, 100, rounds)["draws"] for rounds in (1, 3)] == [
+        None,
+        500,
+    ]
     # Three rounds of 10,000 people and 500 points: 692 teachers of 1.4 draws each.
     for given, points in (
         ((500, 31, 1000, 3), 28),
@@ -186,8 +189,8 @@ def test_several_rounds_learn_from_draws_that_suffice_by_labelling_fewer_points(
         ((10, 31, 1000, 21), 10),
         ((500, 48, 100, 21), 3),  # no more than leaves each teacher a draw
     ):
-        assert suffice(*given)[0] == points
-    assert suffice(500, 31, 1000, 3)[1] == pytest.approx(6.1, abs=0.1)
+        assert points_to_label(*given)[0] == points
+    assert points_to_label(500, 31, 1000, 3)[1] == pytest.approx(6.1, abs=0.1)
 
 
 @few_agents
@@ -409,4 +412,4 @@ def test_pairs_of_columns_and_what_a_public_sample_must_have():
             public_pairs(public, columns)
     for responses, low, high, cost in (([-1, 1], -1, 1, 0.0), ([0, 4], 0, 2, 0.5), ([5, 5], 0, 2, np.inf)):
         assert response_cost(np.array(responses, dtype=float), low, high) == pytest.approx(cost)
-    assert widened(np.array([np.inf, 2.0])) == (1.0, 3.0)
+    assert finite_range(np.array([np.inf, 2.0])) == (1.0, 3.0)

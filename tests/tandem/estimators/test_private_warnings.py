@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from referee.cli import app
 from tandem.estimators import CannotHelpWarning, PrivateClippingWarning, PrivateConstantWarning, TransferClassifier
 from tandem.estimators.fitting import MOST, warn_of_clipping, warn_of_constants
-from tandem.estimators.frames import clipped_shares, described, numeric_schema, public_schema
+from tandem.estimators.frames import clipped_shares, numeric_schema, public_schema, table_source
 from tests.deploy.test_accepting import write_table
 
 
@@ -34,7 +34,7 @@ def test_the_share_is_said_from_the_stated_one_on() -> None:
     with pytest.warns(PrivateClippingWarning, match=r"50.0% of the curator's values of 'age' are beyond 0 .. 10"):
         warn_of_clipping({"curator": people}, schema)
     layout = {"layout": {"missing": ["", "-99"]}}
-    described_people = described(public_schema({**schema.wire(), **layout}), "people.parquet")
+    described_people = table_source(public_schema({**schema.wire(), **layout}), "people.parquet")
     assert clipped_shares(polars.DataFrame({"age": ["70", "-99", "", "5"]}), described_people) == {"age": 0.25}
 
 

@@ -52,7 +52,7 @@ def own(tables, tmp_path):
 
 @pytest.fixture
 def browser(own):
-    return Browser(ui_app(RunFolders(own.root), RULES, own=own))
+    return Browser(ui_app(RunFolders(own.root), RULES, own_runs=own))
 
 
 def hidden(page: str) -> dict[str, str]:

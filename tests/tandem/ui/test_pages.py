@@ -37,7 +37,7 @@ from tandem.cli import app
 from tandem.ui.app import ui_app
 from tandem.ui.folders import LINES_ON_A_PAGE, ON_A_PAGE, RunFolders, Transcript, near_steps, pages_of, story
 from tandem.ui.pages import page as made
-from tandem.ui.planning import Planned, Planner, WantedPlan, form, planned
+from tandem.ui.planning import PlanChoice, Planner, PlanView, form, plan_view
 from tests.common.core.test_machine import KINDS
 from tests.referee.audit.signing import entries_of, identity_of
 from tests.support import Bench, small
@@ -113,12 +113,12 @@ def test_pages_that_are_asked_for_at_once_share_what_is_kept(runs, monkeypatch):
                 yield key
 
     folders, stamps = RunFolders(runs), itertools.count()
-    folders._kept = Slow()
+    folders._cache = Slow()
     monkeypatch.setattr("tandem.ui.folders._stamp", lambda path: (float(next(stamps)), 0.0))
 
     def work(number: int) -> None:
         for at in range(20):
-            assert folders.kept("view", runs / f"run{at % 3}", lambda: number) == number
+            assert folders.cached("view", runs / f"run{at % 3}", lambda: number) == number
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
@@ -276,14 +276,14 @@ def test_the_page_shows_the_numbers_of_the_command(browser, monkeypatch):
 
 
 def test_a_violation_is_amber_and_who_cannot_help_is_red_each_with_its_reason():
-    found, document = planned(WantedPlan("halfspace", ())), plans(loading.load("halfspace"))
+    found, document = plan_view(PlanChoice("halfspace", ())), plans(loading.load("halfspace"))
     assert document["violations"]
     assert (found.tone, found.reasons) == ("open", tuple(document["violations"]))
     assert found.detectable[1:] == tuple(document["advice"]["sentences"])  # the first is about the scenario itself
     changed = (("curator.n", "50"), ("agents.count", "60"))
     chosen = loading.load("reverse-adaptation", [f"{key}={text}" for key, text in changed])
     warnings = plans(chosen)["advice"]["warnings"]
-    found = planned(WantedPlan("reverse-adaptation", changed))
+    found = plan_view(PlanChoice("reverse-adaptation", changed))
     assert (found.tone, found.reasons) == ("bad", tuple(warnings))
     assert warnings
 
@@ -322,34 +322,34 @@ def test_sentences_come_before_formulas_and_every_number_last(browser, monkeypat
 
 
 def test_the_form_has_the_scenarios_numbers_and_sliders_within_their_ends():
-    shown = {each["field"].key: each for each in form(WantedPlan("parity", (("curator.epsilon", "5"),)))}
+    shown = {each["field"].key: each for each in form(PlanChoice("parity", (("curator.epsilon", "5"),)))}
     tree = loading.load("parity").wire()
     assert shown["curator.epsilon"]["value"] == "5"
     assert shown["agents.mechanism.epsilon"]["value"] == f"{tree['agents']['mechanism']['epsilon']:g}"
     assert shown["curator.n"]["value"] == "plan"
     assert all(0.0 <= each["slider"] <= 1.0 for each in shown.values())
-    without_budget = form(WantedPlan("halfspace", ()))
+    without_budget = form(PlanChoice("halfspace", ()))
     assert "curator.epsilon" not in {each["field"].key for each in without_budget}
 
 
 def test_of_what_waits_only_the_newest_is_worked_out():
     begun, go_on, seen = threading.Event(), threading.Event(), []
 
-    def work(wanted: WantedPlan) -> Planned:
+    def work(wanted: PlanChoice) -> PlanView:
         seen.append(wanted.scenario)
         begun.set()
         assert go_on.wait(60)
-        return Planned("good", wanted.scenario)
+        return PlanView("good", wanted.scenario)
 
     planner = Planner(work)
-    assert planner.look(WantedPlan("first", ()), 0.0) is None
+    assert planner.look(PlanChoice("first", ()), 0.0) is None
     assert begun.wait(60)
     for name in ("second", "third", "fourth"):
-        assert planner.look(WantedPlan(name, ()), 0.0) is None
+        assert planner.look(PlanChoice(name, ()), 0.0) is None
     go_on.set()
-    assert planner.look(WantedPlan("fourth", ()), 20.0) == Planned("good", "fourth")
+    assert planner.look(PlanChoice("fourth", ()), 20.0) == PlanView("good", "fourth")
     assert seen == ["first", "fourth"]
-    assert planner.look(WantedPlan("first", ()), 0.0) == Planned("good", "first")
+    assert planner.look(PlanChoice("first", ()), 0.0) == PlanView("good", "first")
 
 
 def test_a_plan_that_takes_long_is_waited_for(browser, monkeypatch):
@@ -362,23 +362,23 @@ def test_a_plan_that_takes_long_is_waited_for(browser, monkeypatch):
 def test_a_fault_of_the_planner_is_told_and_does_not_stop_it():
     faults = list(KINDS)
 
-    def work(wanted: WantedPlan) -> Planned:
+    def work(wanted: PlanChoice) -> PlanView:
         if faults:
             raise faults.pop()
-        return Planned("good", "fine")
+        return PlanView("good", "fine")
 
     planner = Planner(work)
     for number in range(len(KINDS)):
-        assert "a fault of the planner" in planner.look(WantedPlan(f"bad {number}", ()), 600.0).reasons[0]
-    assert planner.look(WantedPlan("good", ()), 600.0) == Planned("good", "fine")
+        assert "a fault of the planner" in planner.look(PlanChoice(f"bad {number}", ()), 600.0).reasons[0]
+    assert planner.look(PlanChoice("good", ()), 600.0) == PlanView("good", "fine")
 
 
 def test_a_query_sets_numbers_of_the_form_and_nothing_else():
     with pytest.raises(BadScenario, match="'Agents' must be a number, or plan, found 'x'"):
-        WantedPlan.of({"scenario": "ball", "agents.count": "x"})
-    own = {shown["field"].key: shown["value"] for shown in form(WantedPlan(QUICK, ()))}
+        PlanChoice.from_query({"scenario": "ball", "agents.count": "x"})
+    own = {shown["field"].key: shown["value"] for shown in form(PlanChoice(QUICK, ()))}
     for query in ({"data": "/etc", "curator.learner": "x"}, own):  # what the scenario has already is no change
-        assert WantedPlan.of({"scenario": QUICK, **query}) == WantedPlan(QUICK, ())
+        assert PlanChoice.from_query({"scenario": QUICK, **query}) == PlanChoice(QUICK, ())
 
 
 @pytest.fixture
