@@ -173,7 +173,7 @@ class Curator:
             if origin.account is not None:
                 holder = self._ledger.holder
                 people_head = None if holder is None else holder.people
-                origin.account.attach(self._journal, seen=people_head, opened=holder is not None)
+                origin.account.attach(self._journal, head=people_head, opened=holder is not None)
             self._owner = OwnersFile(folder, scenario, planned, origin.read)
             self._engine = self._rebuild_engine()
             self._owner.keep(self._engine.workspace.reweighing)

@@ -168,13 +168,13 @@ def host_renames_and_does_not_synchronise_the_folder(patch: pytest.MonkeyPatch) 
 
 def database_does_not_synchronise(patch: pytest.MonkeyPatch) -> None:
     """A commit returns before it is on the disk, as SQLite's write-ahead log does by default in other programs."""
-    real = database._durable
+    real = database._make_durable
 
     def durable(journal: str, connection: Any, record: Any) -> None:
         real(journal, connection, record)
         connection.execute("PRAGMA synchronous=NORMAL")
 
-    patch.setattr(database, "_durable", durable)
+    patch.setattr(database, "_make_durable", durable)
 
 
 BUGS: tuple[Bug, ...] = (

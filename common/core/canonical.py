@@ -43,43 +43,43 @@ def encode(value: Any) -> bytes:
     (:data:`common.core.values.Word`).
     """
     try:
-        return _numbers_rewritten(to_json(_sorted(value)))
+        return _rewrite_numbers(to_json(_sort_keys(value)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadMessage(f"not a finite JSON value: {error}") from error
 
 
-def _sorted(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     """Return a JSON value with the keys of its objects in order, converted to Python's built-in types."""
     kind = type(value)
     if kind is dict:
         names = sorted(value)
         if not "".join(names).isascii():  # the order of code points may differ from that of UTF-16 code units
             names.sort(key=lambda name: name.encode("utf-16-be"))
-        return {name: _sorted(value[name]) for name in names}
+        return {name: _sort_keys(value[name]) for name in names}
     if kind is list or kind is tuple:
-        return value if _PLAIN.issuperset(map(type, value)) else [_sorted(each) for each in value]
+        return value if _PLAIN.issuperset(map(type, value)) else [_sort_keys(each) for each in value]
     if kind is int and abs(value) > EXACT and number_text(float(value)) != str(value):
         raise ValueError(f"the integer {value!s:.40} is no double, and has to be written as a string")
     if kind is int or kind in _PLAIN:
         return value
     if isinstance(value, str):
         return str.__str__(value)  # the text of a member of an enumeration, not its name
-    for own in _BASES:
-        if isinstance(value, own):
-            return _sorted(own(value))
+    for base in _BASES:
+        if isinstance(value, base):
+            return _sort_keys(base(value))
     raise TypeError(f"{kind.__name__} is no type of JSON")
 
 
-def _numbers_rewritten(text: bytes) -> bytes:
+def _rewrite_numbers(text: bytes) -> bytes:
     if b"\\" in text:  # a quotation mark may be escaped
-        return _TOKEN.sub(_rewritten, text)
+        return _TOKEN.sub(_rewrite, text)
     parts = text.split(b'"')  # every other part is a string, which may be very long, and is not searched
     outside = b'"'.join(parts[::2])
     if not _may_differ(outside):
         return text
     for end in (b",", b"]", b"}"):  # numbers such as 1.0 and -0.0; a model may have thousands of them
         outside = outside.replace(b".0" + end, end).replace(b"-0" + end, b"0" + end)
-    parts[::2] = (_NUMBER.sub(_rewritten, outside) if _may_differ(outside) else outside).split(b'"')
+    parts[::2] = (_NUMBER.sub(_rewrite, outside) if _may_differ(outside) else outside).split(b'"')
     return b'"'.join(parts)
 
 
@@ -98,16 +98,16 @@ def number_text(number: float) -> str:
     """Return the text of a finite double as ECMAScript writes it (ECMA-262, Number::toString; RFC 8785, 3.2.2.3)."""
     mantissa, _, exponent = float.__repr__(number).partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
-    whole, _, fraction = mantissa.partition(".")
-    return decimal_text(sign, whole, fraction, int(exponent or 0), range(-5, 22), "+d")
+    integer, _, fraction = mantissa.partition(".")
+    return decimal_text(sign, integer, fraction, int(exponent or 0), range(-5, 22), "+d")
 
 
-def decimal_text(sign: str, whole: str, fraction: str, exponent: int, points: range, exponents: str) -> str:
+def decimal_text(sign: str, integer: str, fraction: str, exponent: int, points: range, exponents: str) -> str:
     """Return the shortest text of the number with these digits, times 10^``exponent``.
 
     It is written with an exponent, in the format ``exponents``, unless it is 0.DIGITS times 10^k for a k in ``points``.
     """
-    digits = (whole + fraction).lstrip("0")
+    digits = (integer + fraction).lstrip("0")
     point = len(digits) - len(fraction) + exponent
     digits = digits.rstrip("0")
     if not digits:
@@ -120,10 +120,10 @@ def decimal_text(sign: str, whole: str, fraction: str, exponent: int, points: ra
     return sign + padded[:point] + ("." + padded[point:] if len(padded) > point else "")
 
 
-def _rewritten(found: re.Match[bytes]) -> bytes:
-    if found[1] is None:  # a string
-        return found[0]
-    return number_text(_finite(found[1].decode())).encode()
+def _rewrite(match: re.Match[bytes]) -> bytes:
+    if match[1] is None:  # a string
+        return match[0]
+    return number_text(_parse_float(match[1].decode())).encode()
 
 
 def digest(value: Any) -> str:
@@ -163,8 +163,8 @@ def decode(raw: bytes) -> Any:
         outside = raw if b"\\" in raw else b'"'.join(raw.split(b'"')[::2])
         # Only where there may be a number beyond all doubles are numbers checked one by one.
         checked = _GREAT.search(outside) is not None or _MANY_DIGITS in outside.translate(_ZERO)
-        hooks: dict[str, Any] = {"parse_int": _short, "parse_float": _finite} if checked else {}
-        return json.loads(raw.decode("utf-8"), parse_constant=_finite, object_pairs_hook=_unique, **hooks)
+        hooks: dict[str, Any] = {"parse_int": _parse_integer, "parse_float": _parse_float} if checked else {}
+        return json.loads(raw.decode("utf-8"), parse_constant=_parse_float, object_pairs_hook=_object, **hooks)
     except (ValueError, RecursionError) as error:
         raise BadMessage(f"not acceptable JSON: {error}") from error
 
@@ -182,20 +182,20 @@ def check_shape(raw: bytes) -> int:
     return values
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("an object names a key twice")
-    return found
+    return members
 
 
-def _short(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if len(text) > LONGEST_NUMBER:
         raise ValueError(f"a number has {len(text):,} digits, at most {LONGEST_NUMBER}")
     return int(text)
 
 
-def _finite(text: str) -> float:
+def _parse_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is not allowed" if text[-1].isalpha() else "a number is larger than every double")

@@ -78,19 +78,19 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> sa.E
             raise BadInput(f"not a database that can be used: {kind}; take sqlite or postgresql+psycopg")
         engine = sa.create_engine(url, **_SETTINGS[kind])
     except (SQLAlchemyError, ImportError) as error:
-        more = "; pip install 'tandem-hybrid[postgresql]'" if isinstance(error, ImportError) else ""
-        raise BadInput(f"not a database that can be used: {error}{more}") from None
+        remedy = "; pip install 'tandem-hybrid[postgresql]'" if isinstance(error, ImportError) else ""
+        raise BadInput(f"not a database that can be used: {error}{remedy}") from None
     if kind == "sqlite":
-        sa.event.listen(engine, "connect", partial(_durable, "WAL" if log else "TRUNCATE"))
+        sa.event.listen(engine, "connect", partial(_make_durable, "WAL" if log else "TRUNCATE"))
     else:
-        sa.event.listen(engine, "connect", _synchronous)
+        sa.event.listen(engine, "connect", _make_synchronous)
     try:
         with engine.begin() as connection:
             if kind == "postgresql":
                 _check_server(connection)
-            if not _is_made(connection, schema):
+            if not _has_tables(connection, schema):
                 alone(connection, MAKING)
-                if not _is_made(connection, schema):  # another process may have been faster
+                if not _has_tables(connection, schema):  # another process may have been faster
                     _VERSION.create(connection)
                     connection.execute(sa.insert(_VERSION).values(version=schema.version))
                     schema.tables.create_all(connection)
@@ -98,10 +98,10 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> sa.E
         engine.dispose()
         if isinstance(error, TandemError):
             raise
-        why, more = str(error).splitlines()[0], "; it was damaged: put the newest copy back"
+        reason, remedy = str(error).splitlines()[0], "; it was damaged: put the newest copy back"
         if isinstance(error, OperationalError):
-            more = MAKE_ROOM * ("disk" in why)
-        raise BadInput(f"the database {engine.url} cannot be opened: {why}{more}") from None
+            remedy = MAKE_ROOM * ("disk" in reason)
+        raise BadInput(f"the database {engine.url} cannot be opened: {reason}{remedy}") from None
     return engine
 
 
@@ -169,11 +169,11 @@ def sqlite_url(path: Path) -> str:
     return sa.URL.create("sqlite", database=str(path)).render_as_string()  # this escapes "?" and "%"
 
 
-def _is_made(connection: sa.Connection, schema: DatabaseSchema) -> bool:
-    found = sa.inspect(connection)
-    if found.has_table("alembic_version"):  # releases up to 0.3.0 marked their databases so
+def _has_tables(connection: sa.Connection, schema: DatabaseSchema) -> bool:
+    inspector = sa.inspect(connection)
+    if inspector.has_table("alembic_version"):  # releases up to 0.3.0 marked their databases so
         raise BadInput(f"{older(f'{schema.name} {connection.engine.url}')} {schema.remedy}")
-    if not found.has_table(_VERSION.name):
+    if not inspector.has_table(_VERSION.name):
         return False
     version = connection.execute(sa.select(_VERSION.c.version)).scalar_one()
     if version != schema.version:
@@ -184,13 +184,13 @@ def _is_made(connection: sa.Connection, schema: DatabaseSchema) -> bool:
     return True
 
 
-def _durable(journal: str, connection: Any, record: Any) -> None:
+def _make_durable(journal: str, connection: Any, record: Any) -> None:
     # FULL also synchronises a journal's truncation, so that a commit cannot be undone; deleting it takes far longer.
     for pragma in (f"journal_mode={journal}", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _synchronous(connection: Any, record: Any) -> None:
+def _make_synchronous(connection: Any, record: Any) -> None:
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )
@@ -233,10 +233,10 @@ def opened_copy(place: Path, name: str, kind: files.Kind, tables: frozenset[str]
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema=OFF")
-            for what, found in connection.execute("SELECT type, name FROM sqlite_master ORDER BY rowid"):
-                if what not in ("table", "index") or (what == "table" and found not in tables):
-                    shown = plain(f"the {what} {found}")
-                    raise BadData(f"{place / name} holds {shown}, which no {kind.words} has: find another copy")
+            for what, entry in connection.execute("SELECT type, name FROM sqlite_master ORDER BY rowid"):
+                if what not in ("table", "index") or (what == "table" and entry not in tables):
+                    text = plain(f"the {what} {entry}")
+                    raise BadData(f"{place / name} holds {text}, which no {kind.words} has: find another copy")
             for table in tables:
                 if any(row[-1] for row in connection.execute(f"PRAGMA table_xinfo({table})")):
                     raise BadData(f"{place / name} works out a column of {table}, which no {kind.words} does")

@@ -104,13 +104,13 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
 
 def user_state() -> Path:
     """Return the absolute directory of this user's durable state: ``tandem`` in XDG_STATE_HOME, or ~/.local/state."""
-    given, home = Path(os.environ.get("XDG_STATE_HOME", "")), Path(os.path.expanduser("~"))
-    if not (given.is_absolute() or home.is_absolute()):
+    state_home, home = Path(os.environ.get("XDG_STATE_HOME", "")), Path(os.path.expanduser("~"))
+    if not (state_home.is_absolute() or home.is_absolute()):
         raise BadInput(
             "this user has no home directory for durable state (HOME names none): set XDG_STATE_HOME to a folder that "
             "is kept and that only this user can write"
         )
-    return (given if given.is_absolute() else home / ".local" / "state") / "tandem"
+    return (state_home if state_home.is_absolute() else home / ".local" / "state") / "tandem"
 
 
 def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
@@ -163,8 +163,8 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     make_folder(folder, mode=0o700)
     path = folder / CLAIM
     write_once(path, lambda: json.dumps(facts, sort_keys=True).encode(), mode=0o644)
-    written = claimed(folder)
-    speaks = written.get(SPEAKS, PROTOCOL - 1)
+    stored = claimed(folder)
+    speaks = stored.get(SPEAKS, PROTOCOL - 1)
     if not isinstance(speaks, int):
         raise _unreadable(path)
     if SPEAKS in facts and speaks != PROTOCOL:
@@ -173,14 +173,14 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
             f"{release() or 'unreleased'}, which does not read it. Nothing was changed. Go on with that version"
         )
     for name, value in facts.items():
-        if name not in written:
+        if name not in stored:
             raise _unreadable(path)
-        if value is not None and written.get(name) != value:
+        if value is not None and stored.get(name) != value:
             raise BadInput(
                 f"the directory {folder} belongs to another {name} "
-                f"({written.get(name)!s:.12}, not {value!s:.12}): give a fresh one"
+                f"({stored.get(name)!s:.12}, not {value!s:.12}): give a fresh one"
             )
-    return written
+    return stored
 
 
 def claimed(folder: Path) -> dict[str, Any]:
@@ -219,11 +219,11 @@ def durable_key(path: Path) -> bytes:
     It is followed by its SHA-256, except in files of releases up to 0.2.0.
     """
 
-    def drawn() -> bytes:
+    def new_secret() -> bytes:
         secret = os.urandom(_SECRET)
         return secret + hashlib.sha256(secret).digest()
 
-    write_once(path, drawn)
+    write_once(path, new_secret)
     content = path.read_bytes()
     secret, seal = content[:_SECRET], content[_SECRET:]
     if len(secret) != _SECRET or (seal and seal != hashlib.sha256(secret).digest()):

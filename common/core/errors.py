@@ -45,8 +45,8 @@ class TandemError(Exception):
 
     def document(self) -> dict[str, Any]:
         """Return the RFC 9457 problem document."""
-        about = {"type": URN + self.problem, "title": self.title, "status": self.status, "detail": self.detail}
-        return about | self.members
+        fields = {"type": URN + self.problem, "title": self.title, "status": self.status, "detail": self.detail}
+        return fields | self.members
 
 
 class BadInput(TandemError, problem="bad-input", title="Input not acceptable", status=422):
@@ -223,10 +223,10 @@ class PeerMisbehaved(PeerError, problem="peer-misbehaved", title="Peer misbehave
 
 def every_error() -> list[type[TandemError]]:
     """Return all classes of the hierarchy, the root first."""
-    found: list[type[TandemError]] = [TandemError]
-    for kind in found:
-        found.extend(kind.__subclasses__())
-    return found
+    classes: list[type[TandemError]] = [TandemError]
+    for kind in classes:
+        classes.extend(kind.__subclasses__())
+    return classes
 
 
 def from_document(document: dict[str, Any]) -> TandemError:

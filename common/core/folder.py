@@ -62,19 +62,20 @@ def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[Buffe
     Raises:
         BadData: If it cannot be opened, is not a regular file, or is larger than its kind allows.
     """
-    shown = path if within is None else within / path
+    full_path = path if within is None else within / path
     try:
         descriptor = _descriptor(path, within)
     except FileNotFoundError:
-        raise NotFound(f"there is no {kind.words} {shown}") from None
+        raise NotFound(f"there is no {kind.words} {full_path}") from None
     except (OSError, ValueError) as error:
-        raise _refused(kind, shown, _found(path, within) or getattr(error, "strerror", None) or str(error)) from None
+        obstacle = _obstacle(path, within) or getattr(error, "strerror", None) or str(error)
+        raise _refusal(kind, full_path, obstacle) from None
     try:
         status = os.fstat(descriptor)  # of the opened file, even if its name now leads to another one
         if not stat.S_ISREG(status.st_mode):
-            raise _refused(kind, shown, _KINDS.get(stat.S_IFMT(status.st_mode), "no file"))
+            raise _refusal(kind, full_path, _KINDS.get(stat.S_IFMT(status.st_mode), "no file"))
         if status.st_size > kind.most:
-            raise _too_large(kind, shown, status.st_size)
+            raise _too_large(kind, full_path, status.st_size)
         with open(descriptor, "rb", closefd=False) as file:
             yield file
     finally:
@@ -99,17 +100,17 @@ def present(folder: Path, name: str) -> bool:
 
 def names(folder: Path, suffix: str = "") -> list[str]:
     """Return the names in a directory with a suffix, sorted; BadData if it has more than :data:`MOST_NAMES` in all."""
-    found: list[str] = []
+    names: list[str] = []
     try:
         with os.scandir(folder) as entries:
             for count, entry in enumerate(entries):
                 if count == MOST_NAMES:
                     raise _too_many(f"the directory {folder} holds", MOST_NAMES, "names")
                 if entry.name.endswith(suffix):
-                    found.append(entry.name)
+                    names.append(entry.name)
     except OSError as error:
         raise NotFound(f"the directory {folder} cannot be read: {error.strerror}") from None
-    return sorted(found)
+    return sorted(names)
 
 
 def documents(place: Path, kind: Kind, suffix: str = ".json") -> Iterator[tuple[Path, bytes]]:
@@ -150,22 +151,22 @@ def _descriptor(path: Path, within: Path | None) -> int:
         os.close(place)
 
 
-def _found(path: Path, within: Path | None) -> str | None:
+def _obstacle(path: Path, within: Path | None) -> str | None:
     """Return, in words, what is at the path or a folder on the way instead of a regular file; None if nothing is."""
     places = [path] if within is None else [within.joinpath(*path.parts[:end]) for end in range(1, len(path.parts) + 1)]
     for place in places:
         try:
-            found = stat.S_IFMT(os.lstat(place).st_mode)
+            file_type = stat.S_IFMT(os.lstat(place).st_mode)
         except (OSError, ValueError):
             return None
-        if found in _KINDS and (found != stat.S_IFDIR or place == places[-1]):
-            return _KINDS[found] if place == places[-1] else f"{_KINDS[found]} at {place}"
+        if file_type in _KINDS and (file_type != stat.S_IFDIR or place == places[-1]):
+            return _KINDS[file_type] if place == places[-1] else f"{_KINDS[file_type]} at {place}"
     return None
 
 
-def _refused(kind: Kind, path: Path, found: str) -> BadData:
+def _refusal(kind: Kind, path: Path, obstacle: str) -> BadData:
     return BadData(
-        f"the {kind.words} {path} cannot be used: found {found}, and it must be a regular file of its own; get it "
+        f"the {kind.words} {path} cannot be used: found {obstacle}, and it must be a regular file of its own; get it "
         "again from the party that wrote it"
     )
 

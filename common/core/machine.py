@@ -37,18 +37,18 @@ def processors() -> int:
 
 def on_all_cores(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
     """Apply compiled work to each piece, with one thread per processor; this thread takes the last piece."""
-    *others, last = pieces
-    begun = [further_cores().submit(work, piece) for piece in others]
+    *rest, last = pieces
+    futures = [further_cores().submit(work, piece) for piece in rest]
     try:
-        found = [work(last)]
-        for piece, result in zip(reversed(others), reversed(begun), strict=True):
+        results = [work(last)]
+        for piece, future in zip(reversed(rest), reversed(futures), strict=True):
             # Pieces that no thread has started are done here, so that nested calls cannot deadlock.
-            found.append(work(piece) if result.cancel() else result.result())
+            results.append(work(piece) if future.cancel() else future.result())
     finally:
-        for result in begun:
-            if not result.cancel():
-                result.exception()  # wait for it, since it works on the caller's data
-    return found[::-1]
+        for future in futures:
+            if not future.cancel():
+                future.exception()  # wait for it, since it works on the caller's data
+    return results[::-1]
 
 
 @cache
@@ -139,24 +139,24 @@ def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) ->
         return
     sys.stdout.flush()
     sys.stderr.flush()
-    passed_on = (signal.SIGTERM, signal.SIGHUP)
-    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)  # until there is a handler
+    forwarded = (signal.SIGTERM, signal.SIGHUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, forwarded)  # until there is a handler
     child = os.fork()
     if child == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, forwarded)
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
-    for number in passed_on:
+    for number in forwarded:
         signal.signal(number, lambda number, _: os.kill(child, number))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
-    why, status, until = "", 0, time.monotonic() + seconds
-    while not why:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, forwarded)
+    reason, status, until = "", 0, time.monotonic() + seconds
+    while not reason:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
             break
-        why = _beyond(child, memory, seconds if time.monotonic() > until else math.inf)
+        reason = _exceeded(child, memory, seconds if time.monotonic() > until else math.inf)
         time.sleep(_LOOK)
-    if why:
+    if reason:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     elif os.WIFEXITED(status):
@@ -164,8 +164,8 @@ def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) ->
     elif os.WTERMSIG(status) in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         os._exit(128 + os.WTERMSIG(status))
     else:
-        why = f"ended the process by {signal.Signals(os.WTERMSIG(status)).name}"
-    refusal(why)
+        reason = f"ended the process by {signal.Signals(os.WTERMSIG(status)).name}"
+    refusal(reason)
     os._exit(1)
 
 
@@ -175,15 +175,15 @@ def cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _beyond(process: int, memory: int, seconds: float) -> str:
+def _exceeded(process: int, memory: int, seconds: float) -> str:
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        taken = cpu_seconds(process)
+        cpu_time = cpu_seconds(process)
     except (OSError, IndexError):
         return ""
     if pages * os.sysconf("SC_PAGE_SIZE") > memory:
         return f"took more than {memory >> 20} MiB of memory"
-    if taken > _BUSY * seconds:
+    if cpu_time > _BUSY * seconds:
         return f"took more than {seconds:g} s"
     return ""
 
@@ -245,7 +245,7 @@ answer_parent(int(sys.argv[1]))
 
 def _in_a_fresh_process(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
-        asked = pickle.dumps(sys.path) + pickle.dumps((function, args, kwargs))
+        request = pickle.dumps(sys.path) + pickle.dumps((function, args, kwargs))
     except Exception as error:  # whatever a class of the caller's raises
         raise _forked_too_late(error) from error
     reading, writing = os.pipe()
@@ -259,25 +259,25 @@ def _in_a_fresh_process(function: Callable[..., Any], args: tuple[Any, ...], kwa
         with process:
             try:
                 with suppress(BrokenPipeError):
-                    cast(Any, process.stdin).write(asked)
+                    cast(Any, process.stdin).write(request)
                     cast(Any, process.stdin).flush()  # and leave it open: its end would end the process
                 answer = answers.read()
             finally:
                 process.kill()
     if not answer:
         raise RunFailed(f"the process that carried out {function.__qualname__} ended without an answer")
-    result, raised, left, warned = pickle.loads(answer)  # noqa: S301 - of a process of our own
+    result, exception, estimator, warned = pickle.loads(answer)  # noqa: S301 - of a process of our own
     for message, category, filename, line in warned:
         warnings.warn_explicit(message, category, filename, line)
-    if left is not None:
-        own = args[0].get_params(deep=False)
-        fitted = {name: value for name, value in vars(left).items() if name not in own}
-        for name in vars(args[0]).keys() - own.keys() - fitted.keys():
+    if estimator is not None:
+        params = args[0].get_params(deep=False)
+        fitted = {name: value for name, value in vars(estimator).items() if name not in params}
+        for name in vars(args[0]).keys() - params.keys() - fitted.keys():
             delattr(args[0], name)
         vars(args[0]).update(fitted)
-        result = args[0] if result is left else result
-    if raised is not None:
-        raise raised
+        result = args[0] if result is estimator else result
+    if exception is not None:
+        raise exception
     return result
 
 
@@ -286,23 +286,23 @@ def answer_parent(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
     result: Any = None
     error: Exception | None = None
-    left: Any = None
+    estimator: Any = None
     try:
         function, args, kwargs = pickle.load(sys.stdin.buffer)  # noqa: S301 - of a process of our own
     except Exception as unreadable:  # noqa: BLE001 - whatever a class of the caller's raises
-        error, noted = _forked_too_late(unreadable), []
+        error, records = _forked_too_late(unreadable), []
     else:
         end_with_stdin()
-        left = args[0] if args and hasattr(args[0], "get_params") else None
-        with warnings.catch_warnings(record=True) as noted:
+        estimator = args[0] if args and hasattr(args[0], "get_params") else None
+        with warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             try:
                 result = function(*args, **kwargs)
             except Exception as raised:  # noqa: BLE001 - the parent raises it
                 error = raised.with_traceback(None)
-    warned = [(each.message, each.category, each.filename, each.lineno) for each in noted]
+    warned = [(each.message, each.category, each.filename, each.lineno) for each in records]
     with open(descriptor, "wb") as answers:
-        answers.write(pickle.dumps((result, error, left, warned)))
+        answers.write(pickle.dumps((result, error, estimator, warned)))
 
 
 def _forked_too_late(error: Exception) -> BadInput:

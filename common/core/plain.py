@@ -37,16 +37,16 @@ def visible(text: str) -> str:
     """Return a text as :func:`plain` does, without a limit on its length."""
     if text.isascii() and text.isprintable():
         return text
-    shown = []
+    characters = []
     for character in text:
         number = ord(character)
         if unicodedata.category(character) not in _HIDDEN:
-            shown.append(character)
+            characters.append(character)
         elif number < 0x100:
-            shown.append(f"\\x{number:02x}")
+            characters.append(f"\\x{number:02x}")
         else:
-            shown.append(f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}")
-    return "".join(shown)
+            characters.append(f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}")
+    return "".join(characters)
 
 
 def command(*words: str | Path) -> str:
@@ -80,13 +80,13 @@ def clock(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def nearest(name: object, known: Iterable[str]) -> str:
+def nearest(name: object, names: Iterable[str]) -> str:
     """Return `` (did you mean 'sgd'?)``, to follow a wrong name, if a known name is similar; else an empty text."""
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
         return ""
     import difflib  # imported only after an error
 
-    near = difflib.get_close_matches(name, list(known), 1, 0.65)
+    near = difflib.get_close_matches(name, list(names), 1, 0.65)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
@@ -113,10 +113,10 @@ class PlainFormatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name in logging
         """Return the lines of a traceback, indented, so that none of them looks like a message."""
-        return "\n".join(f"  {line}" for line in _raised(super().formatException(ei)))
+        return "\n".join(f"  {line}" for line in _exception_lines(super().formatException(ei)))
 
 
-def _raised(text: str) -> list[str]:
+def _exception_lines(text: str) -> list[str]:
     lines = text.split("\n")
     if len(lines) > MOST_LINES:
         half = MOST_LINES // 2
@@ -137,7 +137,7 @@ class JsonFormatter(logging.Formatter):
         if run := _RUN.get():
             line["run"] = plain(run)
         if record.exc_info:
-            line["raised"] = "\n".join(_raised(self.formatException(record.exc_info)))
+            line["raised"] = "\n".join(_exception_lines(self.formatException(record.exc_info)))
         return json.dumps(line)
 
 

@@ -191,15 +191,15 @@ def installed(group: str) -> tuple[EntryPoint, ...]:
 @cache
 def _scanned(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
     # Only files that name one of Tandem's groups are parsed: this takes 2 ms instead of 20.
-    found: dict[str, tuple[EntryPoint, ...]] = {}
-    seen: set[str] = set()
+    groups: dict[str, tuple[EntryPoint, ...]] = {}
+    packages: set[str] = set()
     for package in distributions(path=list(path)):
-        if PREFIX not in (package.read_text("entry_points.txt") or "") or package.name in seen:
+        if PREFIX not in (package.read_text("entry_points.txt") or "") or package.name in packages:
             continue
-        seen.add(package.name)  # the first place on the path wins, as it does for imports
+        packages.add(package.name)  # the first place on the path wins, as it does for imports
         for entry in package.entry_points:
-            found[entry.group] = (*found.get(entry.group, ()), entry)
-    return found
+            groups[entry.group] = (*groups.get(entry.group, ()), entry)
+    return groups
 
 
 def import_plugin(entry: EntryPoint, noun: str) -> None:
@@ -207,8 +207,8 @@ def import_plugin(entry: EntryPoint, noun: str) -> None:
     try:
         entry.load()
     except Exception as error:
-        why = error.detail if isinstance(error, BadPlugin) else f"{type(error).__name__}: {error}"
-        raise BadPlugin(f"{describe_plugin(entry, noun)} cannot be loaded: {why}") from error
+        reason = error.detail if isinstance(error, BadPlugin) else f"{type(error).__name__}: {error}"
+        raise BadPlugin(f"{describe_plugin(entry, noun)} cannot be loaded: {reason}") from error
 
 
 def describe_plugin(entry: EntryPoint, noun: str) -> str:

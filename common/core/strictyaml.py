@@ -48,17 +48,17 @@ def place(text: str, path: Sequence[int | str]) -> tuple[int, int] | None:
     """
     load(text, aliases=True)  # refuses a document that is too deep before PyYAML recurses into it
     node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
-    found: yaml.Mark | None = None
+    mark: yaml.Mark | None = None
     for part in path:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 if key.value == part:
-                    found, node = key.start_mark, value
+                    mark, node = key.start_mark, value
                     break
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             node = node.value[part]
-            found = node.start_mark
-    return None if found is None else (found.line + 1, found.column + 1)
+            mark = node.start_mark
+    return None if mark is None else (mark.line + 1, mark.column + 1)
 
 
 class _Part(NamedTuple):
@@ -90,7 +90,7 @@ class _Check:
         while not isinstance(event := self._loader.get_event(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):
                 if begun:
-                    raise _refused("a second document begins", event)
+                    raise _refusal("a second document begins", event)
                 begun = True
             elif isinstance(event, yaml.CollectionStartEvent):
                 self._begin(event)
@@ -105,56 +105,56 @@ class _Check:
     def _begin(self, event: Any) -> None:
         _check_tag(event)
         if len(self._open) == DEEPEST:
-            raise _refused(f"nested more than {DEEPEST} levels deep", event)
+            raise _refusal(f"nested more than {DEEPEST} levels deep", event)
         if self._open and self._open[-1].names is not None and not self._open[-1].key:
-            raise _refused("a list or mapping is a key", event)
+            raise _refusal("a list or mapping is a key", event)
         self._open.append(_Open(event, set() if isinstance(event, yaml.MappingStartEvent) else None))
 
     def _alias(self, event: Any) -> _Part:
         if not self._aliases:
-            raise _refused(f"the alias *{event.anchor} repeats a value, which is not allowed here", event)
-        found = self._anchors.get(event.anchor)
-        if found is None:
-            raise _refused(f"the alias *{event.anchor} names nothing that is complete before it", event)
-        return found
+            raise _refusal(f"the alias *{event.anchor} repeats a value, which is not allowed here", event)
+        part = self._anchors.get(event.anchor)
+        if part is None:
+            raise _refusal(f"the alias *{event.anchor} names nothing that is complete before it", event)
+        return part
 
     def _scalar(self, event: Any) -> _Part:
         _check_tag(event)
         tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
         if tag == _MERGE and not self._aliases:
-            raise _refused("a merge key << repeats values, which is not allowed here", event)
+            raise _refusal("a merge key << repeats values, which is not allowed here", event)
         if tag in _NUMBERS and len(event.value) > LONGEST_NUMBER:
-            raise _refused(f"a number has {len(event.value):,} characters, at most {LONGEST_NUMBER}", event)
+            raise _refusal(f"a number has {len(event.value):,} characters, at most {LONGEST_NUMBER}", event)
         return _Part(1, 0, event.value)
 
     def _put(self, part: _Part, event: Any) -> None:
         self._count += part.size if isinstance(event, yaml.AliasEvent) else 1
         if self._count > MOST:
-            raise _refused(f"more than {MOST:,} values", event)
+            raise _refusal(f"more than {MOST:,} values", event)
         if len(self._open) + part.depth > DEEPEST:
-            raise _refused(f"nested more than {DEEPEST} levels deep", event)
+            raise _refusal(f"nested more than {DEEPEST} levels deep", event)
         if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
             self._anchors[event.anchor] = part
         if not self._open:
             return
-        into = self._open[-1]
-        into.size += part.size
-        into.depth = max(into.depth, 1 + part.depth)
-        if into.names is None:
+        parent = self._open[-1]
+        parent.size += part.size
+        parent.depth = max(parent.depth, 1 + part.depth)
+        if parent.names is None:
             return
-        if not into.key:
+        if not parent.key:
             if part.depth:
-                raise _refused("a list or mapping is a key", event)
-            if part.text in into.names:
-                raise _refused(f"the key {part.text!r} is given twice", event)
-            into.names.add(part.text)
-        into.key = not into.key
+                raise _refusal("a list or mapping is a key", event)
+            if part.text in parent.names:
+                raise _refusal(f"the key {part.text!r} is given twice", event)
+            parent.names.add(part.text)
+        parent.key = not parent.key
 
 
 def _check_tag(event: Any) -> None:
     if event.tag is not None:
-        raise _refused(f"the tag {event.tag!r} is not allowed", event)
+        raise _refusal(f"the tag {event.tag!r} is not allowed", event)
 
 
-def _refused(why: str, event: Any) -> yaml.YAMLError:
-    return yaml.constructor.ConstructorError(None, None, why, getattr(event, "start_mark", None))
+def _refusal(reason: str, event: Any) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, reason, getattr(event, "start_mark", None))

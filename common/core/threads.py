@@ -28,9 +28,9 @@ class Supervised:
         self.failures = 0  # how often one of these threads has ended unexpectedly
         self._again: dict[int, float] = {}  # for each thread that has failed: when it counts as healthy again
 
-    def start(self, work: Callable[[], None], about: str = "") -> threading.Thread:
-        """Start ``work`` in a thread, restarted until it returns; ``about`` is part of the thread's name in logs."""
-        thread = threading.Thread(target=self._carry, args=(work,), name=f"{self.name} {about}".strip(), daemon=True)
+    def start(self, work: Callable[[], None], label: str = "") -> threading.Thread:
+        """Start ``work`` in a thread, restarted until it returns; ``label`` is part of the thread's name in logs."""
+        thread = threading.Thread(target=self._carry, args=(work,), name=f"{self.name} {label}".strip(), daemon=True)
         thread.start()
         return thread
 
@@ -47,10 +47,10 @@ class Supervised:
         self._again[threading.get_ident()] = time.monotonic() + pause + SETTLED
         # Code with a curator's records raises a BaseException that is no Exception: its text is not logged.
         frames = traceback.extract_tb(error.__traceback__)
-        where = type(error).__name__ + (f" in {frames[-1].name}, line {frames[-1].lineno}" if frames else "")
+        place = type(error).__name__ + (f" in {frames[-1].name}, line {frames[-1].lineno}" if frames else "")
         raised = error if isinstance(error, Exception) else None
         what = "the thread %r has ended unexpectedly (%s); it is started again in %g s"
-        log.error(what, threading.current_thread().name, where, pause, exc_info=raised)
+        log.error(what, threading.current_thread().name, place, pause, exc_info=raised)
 
     def _carry(self, work: Callable[[], None]) -> None:
         pause, began = 0.0, time.monotonic()

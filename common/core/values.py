@@ -39,10 +39,10 @@ class Value(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with the fields in ``update``; cached properties are not copied."""
-        found = super().model_copy(update=update, deep=deep)
-        for name in vars(found).keys() - type(self).model_fields.keys():
-            del vars(found)[name]
-        return found
+        copy = super().model_copy(update=update, deep=deep)
+        for name in vars(copy).keys() - type(self).model_fields.keys():
+            del vars(copy)[name]
+        return copy
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the canonical JSON form, in hex."""
@@ -62,19 +62,19 @@ class Value(BaseModel):
 
         A scenario may give a number as a text, a message may not (docs/wire.md, "Types").
         """
-        found = cls.parse(wire)
-        found.check_types(wire)
-        return found
+        value = cls.parse(wire)
+        value.check_types(wire)
+        return value
 
     def check_types(self, wire: Any) -> None:
         """Raise BadMessage unless the JSON form that was parsed to this value equals that of :meth:`wire`.
 
         A field that :meth:`wire` omits at its default may be given.
         """
-        other = _unlike(wire, self.wire(), self)
-        if other is not None:
-            path, given = other
-            raise BadMessage(f"{type(self).__name__}: {path}: another type or form of a number, found {given!r:.60}")
+        difference = _difference(wire, self.wire(), self)
+        if difference is not None:
+            path, value = difference
+            raise BadMessage(f"{type(self).__name__}: {path}: another type or form of a number, found {value!r:.60}")
 
 
 class RunMessage(Value):
@@ -84,28 +84,28 @@ class RunMessage(Value):
     digest: str = Field(pattern=DIGEST)
 
 
-def _unlike(given: Any, own: Any, value: Any, path: str = "") -> tuple[str, Any] | None:
-    """Return the path where a JSON value differs from the ``own`` form of its parsed value, and what is given there."""
-    if isinstance(given, dict) and isinstance(own, dict):
-        parts = [(f"{path}.{name}".lstrip("."), each, *_inner(own, value, name)) for name, each in given.items()]
-    elif isinstance(given, list | tuple) and isinstance(own, list) and len(given) == len(own):
-        if _SCALARS.issuperset(map(type, own)) and given == own and list(map(type, given)) == list(map(type, own)):
+def _difference(wire: Any, form: Any, value: Any, path: str = "") -> tuple[str, Any] | None:
+    """Return the path where a JSON value differs from the ``form`` of its parsed value, and the part."""
+    if isinstance(wire, dict) and isinstance(form, dict):
+        parts = [(each, *_member(form, value, name), f"{path}.{name}".lstrip(".")) for name, each in wire.items()]
+    elif isinstance(wire, list | tuple) and isinstance(form, list) and len(wire) == len(form):
+        if _SCALARS.issuperset(map(type, form)) and wire == form and list(map(type, wire)) == list(map(type, form)):
             return None  # a shortcut for long lists, such as the numbers of a model
-        parts = [(f"{path}.{place}", each, own[place], value[place]) for place, each in enumerate(given)]
+        parts = [(each, form[place], value[place], f"{path}.{place}") for place, each in enumerate(wire)]
     else:
         # The text of a double beyond 2^53 may lack some of its digits, so numbers are compared as doubles.
-        given, own = (float(each) if type(each) is int else each for each in (given, own))
-        return None if type(given) is type(own) and given == own else (path, given)
-    return next(filter(None, (_unlike(each, its, inner, where) for where, each, its, inner in parts)), None)
+        wire, form = (float(each) if type(each) is int else each for each in (wire, form))
+        return None if type(wire) is type(form) and wire == form else (path, wire)
+    return next(filter(None, (_difference(*part) for part in parts)), None)
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def _inner(own: dict[str, Any], value: Any, name: str) -> tuple[Any, Any]:
+def _member(form: dict[str, Any], value: Any, name: str) -> tuple[Any, Any]:
     inner = getattr(value, name) if isinstance(value, Value) else value[name]
     left_out = list(inner) if isinstance(inner, tuple) else inner  # at its default
-    return own.get(name, left_out), inner
+    return form.get(name, left_out), inner
 
 
 _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
@@ -113,19 +113,19 @@ _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
 
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """Return the first problem of a validation error in one line; unknown keys are compared with those of ``model``."""
-    found = error.errors(include_url=False, include_context=False)
-    first, paths = found[0], [each["loc"] for each in found]
+    errors = error.errors(include_url=False, include_context=False)
+    first, paths = errors[0], [each["loc"] for each in errors]
     path = _field(first["loc"], paths)
-    where = ".".join(str(part) for part in path)
+    place = ".".join(str(part) for part in path)
     reason = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-    whole = first["type"] == "value_error" and isinstance(first["input"], dict)  # the message names the field
-    if not (first["type"] in _PLAIN or whole):
-        given = repr(first.get("input"))
-        reason += f"{' (or plan)' * (path != first['loc'])}, found {given if len(given) <= 60 else given[:57] + '...'}"
+    named = first["type"] == "value_error" and isinstance(first["input"], dict)  # the message names the field
+    if not (first["type"] in _PLAIN or named):
+        text = repr(first.get("input"))
+        reason += f"{' (or plan)' * (path != first['loc'])}, found {text if len(text) <= 60 else text[:57] + '...'}"
     if first["type"] == "extra_forbidden" and model is not None:
         reason += nearest(first["loc"][-1], _keys(model, first["loc"][:-1]))
-    more = len({_field(each, paths) for each in paths}) - 1
-    return (f"{where or 'value'}: " if where or not whole else "") + reason + (f" (and {more} more)" if more else "")
+    rest = len({_field(each, paths) for each in paths}) - 1
+    return (f"{place or 'value'}: " if place or not named else "") + reason + (f" (and {rest} more)" if rest else "")
 
 
 _KIND = re.compile(r"(constrained-)?(int|float|str)|literal\['plan'\]")
@@ -139,11 +139,11 @@ def _field(path: tuple[int | str, ...], paths: Sequence[tuple[int | str, ...]]) 
 
 
 def _keys(model: type[BaseModel], path: Sequence[int | str]) -> set[str]:
-    found = [model]
+    models = [model]
     for part in path:
-        deeper = [one.model_fields[str(part)].annotation for one in found if str(part) in one.model_fields]
-        found = [one for annotation in deeper for one in _models(annotation)] or found
-    return {name for one in found for name in one.model_fields}
+        deeper = [kind.model_fields[str(part)].annotation for kind in models if str(part) in kind.model_fields]
+        models = [kind for annotation in deeper for kind in _models(annotation)] or models
+    return {name for kind in models for name in kind.model_fields}
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

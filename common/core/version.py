@@ -35,18 +35,18 @@ def stated() -> str:
     return f"{PROTOCOL} tandem/{release() or 'unreleased'}"
 
 
-def check_stated(header: str | None, who: str) -> None:
-    """Raise VersionSkew if a peer (``who``) states another protocol than this one, or one that cannot be read.
+def check_stated(header: str | None, peer: str) -> None:
+    """Raise VersionSkew if a ``peer`` states another protocol than this one, or one that cannot be read.
 
     A missing header is accepted here: the peer is an older release, or no party at all.
     """
     if header is None or header == stated():
         return
-    found = _STATED.fullmatch(header)
-    if found is None:
-        raise VersionSkew(f"{who} states a protocol that cannot be read; {_here()}: {REMEDY}")
-    if int(found[1]) != PROTOCOL:
-        raise skew(who, int(found[1]), found[2])
+    match = _STATED.fullmatch(header)
+    if match is None:
+        raise VersionSkew(f"{peer} states a protocol that cannot be read; {_this_version()}: {REMEDY}")
+    if int(match[1]) != PROTOCOL:
+        raise skew(peer, int(match[1]), match[2])
 
 
 def release_of(protocol: int) -> str:
@@ -62,11 +62,11 @@ def older(what: str) -> str:
     )
 
 
-def skew(who: str, protocol: int | None, its: str) -> VersionSkew:
-    """Return the error that names both versions; ``protocol`` and the release ``its`` are the peer's."""
+def skew(peer: str, protocol: int | None, peer_release: str) -> VersionSkew:
+    """Return the error that names both versions; ``protocol`` and ``peer_release`` are the peer's."""
     speaks = "states no protocol" if protocol is None else f"speaks protocol {protocol}"
-    return VersionSkew(f"{who} {speaks} (Tandem {its}), {_here()}: {REMEDY}")
+    return VersionSkew(f"{peer} {speaks} (Tandem {peer_release}), {_this_version()}: {REMEDY}")
 
 
-def _here() -> str:
+def _this_version() -> str:
     return f"this side speaks {PROTOCOL} (Tandem {release() or 'unreleased'})"

@@ -59,8 +59,8 @@ def seal(public: bytes, plain: bytes, info: bytes, *, ephemeral: bytes | None = 
 
     The sender's private key is fresh and random, except for test vectors of the RFC (``ephemeral``).
     """
-    drawn = X25519PrivateKey.generate() if ephemeral is None else X25519PrivateKey.from_private_bytes(ephemeral)
-    pair = KEMKeyPair(X25519Key(drawn), X25519Key(drawn.public_key()))
+    private = X25519PrivateKey.generate() if ephemeral is None else X25519PrivateKey.from_private_bytes(ephemeral)
+    pair = KEMKeyPair(X25519Key(private), X25519Key(private.public_key()))
     try:
         key = _SUITE.kem.deserialize_public_key(public)
         encapsulated, context = _SUITE.create_sender_context(key, info=info, eks=pair)

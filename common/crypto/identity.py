@@ -52,18 +52,18 @@ class Signed(Value):
 
     def content(self) -> dict[str, Any]:
         """Return the message as signed, with each number in its canonical form; long strings are not encoded again."""
-        others = {name: each for name, each in self.message.items() if not isinstance(each, str)}
-        return {**self.message, **canonical.decode(canonical.encode(others))}
+        values = {name: each for name, each in self.message.items() if not isinstance(each, str)}
+        return {**self.message, **canonical.decode(canonical.encode(values))}
 
     def raw(self) -> bytes:
         """Return its JSON for sending, with the message in canonical form, which a reader need not compute again."""
         return signed_form(self.kind, self.payload, self.key, self.signature)
 
     def fingerprint(self) -> str:
-        found = hashlib.sha256(b'{"key":"%s","kind":%s,"message":' % (self.key.encode(), canonical.encode(self.kind)))
-        found.update(self.payload)
-        found.update(b',"signature":"%s"}' % self.signature.encode())
-        return found.hexdigest()
+        hasher = hashlib.sha256(b'{"key":"%s","kind":%s,"message":' % (self.key.encode(), canonical.encode(self.kind)))
+        hasher.update(self.payload)
+        hasher.update(b',"signature":"%s"}' % self.signature.encode())
+        return hasher.hexdigest()
 
 
 class Identity:
@@ -129,13 +129,13 @@ def covered(kind: str, payload: bytes) -> bytes:
 
 def check_public(key: str, option: str) -> str:
     """Validate a public key that a person has typed or pasted, and strip spaces; BadInput names the option."""
-    found = key.strip()
-    if not re.fullmatch(KEY_PATTERN, found):
+    digits = key.strip()
+    if not re.fullmatch(KEY_PATTERN, digits):
         raise BadInput(
-            f"{option} is a public key of 64 hexadecimal digits in lower case, found {found[:80]!r}: copy it as its "
+            f"{option} is a public key of 64 hexadecimal digits in lower case, found {digits[:80]!r}: copy it as its "
             f"owner prints it"
         )
-    return found
+    return digits
 
 
 def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> dict[str, Any]:
@@ -176,8 +176,8 @@ def verifies(key: bytes, content: bytes, signature: bytes) -> bool:
     return True
 
 
-def _unexpected(what: str, found: str, expected: str, whose: str) -> Forged:
-    return Forged(f"{what} {found[:16]}..., expected {expected[:16]}...{', ' * bool(whose)}{whose}")
+def _unexpected(what: str, actual: str, expected: str, whose: str) -> Forged:
+    return Forged(f"{what} {actual[:16]}..., expected {expected[:16]}...{', ' * bool(whose)}{whose}")
 
 
 def _forged(kind: str, key: str) -> Forged:
@@ -202,10 +202,10 @@ def check_announcement(
 
     BadMessage if the header is no announcement. The error names ``whose`` key is expected.
     """
-    found = _ANNOUNCEMENT.fullmatch(header)
-    if found is None:
+    match = _ANNOUNCEMENT.fullmatch(header)
+    if match is None:
         raise BadMessage(f"{PROOF_HEADER} holds a key, a SHA-256 and a signature in hexadecimal, one space between")
-    who, digest, signature = found.groups()
+    who, digest, signature = match.groups()
     if key is not None and who != key:
         raise _unexpected("this request is announced by", who, key, whose)
     verify_bytes(who, _ANNOUNCED, _announced(method, path, length, digest), signature)

@@ -75,9 +75,9 @@ class IssuerKey(Value):
 
     @classmethod
     def parse(cls, wire: object) -> Self:
-        found = super().parse(wire)
-        _rsa_key(found.tokens)
-        return found
+        key = super().parse(wire)
+        _rsa_key(key.tokens)
+        return key
 
     @property
     def token_key(self) -> RSAPublicKey:

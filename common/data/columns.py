@@ -58,15 +58,15 @@ def _respelled(texts: polars.Series) -> polars.Series:
     places = odd.fill_null(value=False).arg_true()
     if not len(places):
         return texts
-    some = texts.gather(places)
-    decimal = some.str.contains(_DECIMAL)
-    some = some.zip_with(~decimal, some.str.strip_chars_end("0").str.strip_chars_end("."))
-    rest = some.filter(~decimal).unique()
-    known = dict(zip(rest, map(canonical, rest), strict=True))
-    changed = {old: new for old, new in known.items() if old != new}
+    respelled = texts.gather(places)
+    decimal = respelled.str.contains(_DECIMAL)
+    respelled = respelled.zip_with(~decimal, respelled.str.strip_chars_end("0").str.strip_chars_end("."))
+    rest = respelled.filter(~decimal).unique()
+    spellings = dict(zip(rest, map(canonical, rest), strict=True))
+    changed = {old: new for old, new in spellings.items() if old != new}
     if changed:
-        some = some.replace(list(changed), list(changed.values()))
-    return texts.scatter(places, some)
+        respelled = respelled.replace(list(changed), list(changed.values()))
+    return texts.scatter(places, respelled)
 
 
 def _texts(column: polars.Series, name: str) -> polars.Series:
@@ -75,9 +75,9 @@ def _texts(column: polars.Series, name: str) -> polars.Series:
         return column
     if kind.is_float():
         numbers = column.cast(polars.Float64).fill_nan(None)
-        whole = ((numbers == numbers.floor()) & (numbers.abs() < 2.0**53)).fill_null(value=False)
-        integers = numbers.set(~whole, None).cast(polars.Int64).cast(polars.String)
-        return integers if whole.all() else integers.zip_with(whole, numbers.cast(polars.String))
+        integral = ((numbers == numbers.floor()) & (numbers.abs() < 2.0**53)).fill_null(value=False)
+        integers = numbers.set(~integral, None).cast(polars.Int64).cast(polars.String)
+        return integers if integral.all() else integers.zip_with(integral, numbers.cast(polars.String))
     if isinstance(kind, polars.Datetime):
         zone = "" if kind.time_zone is None else "Z"
         column = column if kind.time_zone is None else column.dt.convert_time_zone("UTC")
@@ -103,7 +103,7 @@ def series_of(name: str, column: Any) -> polars.Series:
     if isinstance(column, np.ma.MaskedArray):
         column = column.tolist()
     if isinstance(column, Sequence) and not isinstance(column, str | bytes):
-        return _listed(name, column)
+        return _from_list(name, column)
     # An array of an extension type has usable values only as objects.
     plain = isinstance(getattr(column, "dtype", None), np.dtype) or not hasattr(column, "astype")
     array = np.asarray(column if plain else column.astype(object))
@@ -122,10 +122,10 @@ def series_of(name: str, column: Any) -> polars.Series:
         return polars.Series(name, array.astype(f"datetime64[{exact}]"))
     if kind in "mcV":
         raise _unsupported(name, {"m": "durations", "c": "complex numbers"}.get(kind, str(array.dtype)))
-    return _listed(name, array.tolist())
+    return _from_list(name, array.tolist())
 
 
-def _listed(name: str, values: Sequence[Any]) -> polars.Series:
+def _from_list(name: str, values: Sequence[Any]) -> polars.Series:
     texts = [value if type(value) is str else _typed_text(value, name) for value in values]
     try:
         return polars.Series(name, texts, polars.String)

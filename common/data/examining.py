@@ -82,32 +82,32 @@ class Examined:
 
 def examine(data: Path, source: TableSource, people: int | None = None) -> Examined:
     """Read all files of a table in a directory; ``people`` is the number that the scenario needs, if it states one."""
-    found, tallies = Examined(), _Tallies(source)
+    report, tallies = Examined(), _Tallies(source)
     for file in source.files:
-        _examine_file(data / file, source, found, tallies)
-    found.findings.extend(tallies.findings())
-    for column in tallies.alike() if found.kept > 1 else ():
+        _examine_file(data / file, source, report, tallies)
+    report.findings.extend(tallies.findings())
+    for column in tallies.alike() if report.kept > 1 else ():
         what = "all rows have the same value: nothing can be learned from this column here"
         remedy = "leave the column out if that is publicly known of S: what a model makes of other values in T is noise"
-        found.add("constant", "note", None, column, found.kept, what, remedy)
-    if bool(found.positive) != bool(found.negative):
+        report.add("constant", "note", None, column, report.kept, what, remedy)
+    if bool(report.positive) != bool(report.negative):
         remedy = "check label.positive and label.negative; nothing can be learned from one class"
-        what = f"every label is {'positive' if found.positive else 'negative'}"
-        found.add("one-class", "mistake", None, source.label.column, found.kept, what, remedy)
-    unread = any(finding.kind == "unreadable" for finding in found.findings)
-    if people is not None and found.kept < people and not unread:
-        what = f"{found.kept:,} rows fit where the scenario wants {people:,} people"
+        what = f"every label is {'positive' if report.positive else 'negative'}"
+        report.add("one-class", "mistake", None, source.label.column, report.kept, what, remedy)
+    unread = any(finding.kind == "unreadable" for finding in report.findings)
+    if people is not None and report.kept < people and not unread:
+        what = f"{report.kept:,} rows fit where the scenario wants {people:,} people"
         remedy = "lower curator.n (source) or agents.count (target) to a public number of people that you know"
-        found.add("too-few", "stops", None, None, found.kept, what, remedy)
-    return found
+        report.add("too-few", "stops", None, None, report.kept, what, remedy)
+    return report
 
 
-def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Tallies) -> None:
+def _examine_file(path: Path, source: TableSource, report: Examined, tallies: _Tallies) -> None:
     try:
         names = columns_of(path, source.layout)
-        present = frozenset(_columns(path.name, names, source, found))
-        for piece in _readable(path, source, present, found):
-            found.rows += len(piece.frame)
+        present = frozenset(_columns(path.name, names, source, report))
+        for piece in _readable(path, source, present, report):
+            report.rows += len(piece.frame)
             kept = np.ones(len(piece.frame), dtype=bool)
             for column in (name for name in source.where if name in present):
                 fits = piece.frame[column].is_in(source.where_texts(column)).to_numpy()
@@ -119,20 +119,20 @@ def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Ta
                 tallies.add("no-number", piece, column, wrong & ~kept if of_number else wrong)  # kept rows: below
             rows = np.flatnonzero(kept)
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
-            found.kept += len(rows)
+            report.kept += len(rows)
             for column in dict.fromkeys(feature.column for feature in source.features):
                 if column in present:
                     tallies.feature(chosen, column)
                     if column not in source.where:
                         tallies.vary(chosen.frame[column], column)
             positive, negative = tallies.labels(chosen, source.label)
-            found.positive, found.negative = found.positive + positive, found.negative + negative
+            report.positive, report.negative = report.positive + positive, report.negative + negative
     except BadData as error:
         remedy = "nothing after this place was read: fix it, and check again"
-        found.add("unreadable", "stops", path.name, None, 1, error.detail.removeprefix(f"{path.name}: "), remedy)
+        report.add("unreadable", "stops", path.name, None, 1, error.detail.removeprefix(f"{path.name}: "), remedy)
 
 
-def _columns(file: str, names: list[str], source: TableSource, found: Examined) -> Iterator[str]:
+def _columns(file: str, names: list[str], source: TableSource, report: Examined) -> Iterator[str]:
     for name in sorted(source.columns):
         times = names.count(name)
         if times == 1:
@@ -144,21 +144,21 @@ def _columns(file: str, names: list[str], source: TableSource, found: Examined) 
         remedy = "rename all but the one that is meant" if times else "fix the header, or the scenario"
         if alike and not times:
             remedy += f"; the header has {alike[0]!r}"
-        found.add(kind, "stops", file, name, times, what, remedy)
+        report.add(kind, "stops", file, name, times, what, remedy)
     folded = {name: name.strip().casefold() for name in names}  # as common.lifetime.recognition compares names
-    own = None if source.id is None else source.id.strip().casefold()
-    if own is not None and own not in folded.values():
+    id_name = None if source.id is None else source.id.strip().casefold()
+    if id_name is not None and id_name not in folded.values():
         remedy = "name the column that says who is who as id, in the scenario, or leave id out"
-        found.add(
+        report.add(
             "no-column", "stops", file, source.id, 0, "the file has no such column, which is the people's id", remedy
         )
-    spare = [name for name in folded if name not in source.columns and folded[name] != own]
+    spare = [name for name in folded if name not in source.columns and folded[name] != id_name]
     if spare:
         what = f"columns that the scenario does not use: {', '.join(spare)}"
-        found.add("unused-column", "note", file, None, len(spare), what, "nothing: they are left alone")
+        report.add("unused-column", "note", file, None, len(spare), what, "nothing: they are left alone")
 
 
-def _readable(path: Path, source: TableSource, present: frozenset[str], found: Examined) -> Iterator[Piece]:
+def _readable(path: Path, source: TableSource, present: frozenset[str], report: Examined) -> Iterator[Piece]:
     flaws: list[str] = []
     if not present:
         return
@@ -169,7 +169,7 @@ def _readable(path: Path, source: TableSource, present: frozenset[str], found: E
             more = f" (and {len(flaws) - 1:,} more such rows)" if len(flaws) > 1 else ""
             remedy = "a separator inside a field needs quotes around the field; a run refuses the whole file"
             what = flaws[0].removeprefix(f"{path.name}: ") + more
-            found.add("broken-row", "stops", path.name, None, len(flaws), what, remedy)
+            report.add("broken-row", "stops", path.name, None, len(flaws), what, remedy)
 
 
 class _Tallies:
@@ -192,14 +192,14 @@ class _Tallies:
             self.add("no-number", piece, column, wrong)
             low, high = max(f.low for f in ranges), min(f.high for f in ranges)
             self.add("clipped", piece, column, (numbers < low) | (numbers > high))
-        kinds = [means for f in features if isinstance(f, Category) for means in f.texts(self._layout)]
-        listed = [text for means in kinds for text in means]
+        groups = [group for f in features if isinstance(f, Category) for group in f.texts(self._layout)]
+        listed = [text for group in groups for text in group]
         if listed:
-            known = texts.is_in(listed).to_numpy()
+            declared = texts.is_in(listed).to_numpy()
             alike = ~absent & _looks_like(texts, listed)
             self.add("look-alike", piece, column, alike)
-            self.add("unlisted", piece, column, ~absent & ~alike & ~known)
-            absent = absent & ~known
+            self.add("unlisted", piece, column, ~absent & ~alike & ~declared)
+            absent = absent & ~declared
         self.add("missing", piece, column, absent)
 
     def labels(self, piece: Piece, label: Label) -> tuple[int, int]:
@@ -211,14 +211,14 @@ class _Tallies:
         return int(positive.sum()), int(negative.sum())
 
     def add(self, kind: str, piece: Piece, column: str, rows: AnyArray) -> None:
-        here, places = np.flatnonzero(rows), (kind, piece.file, column)
-        if here.size:
-            self.counts[places] += int(here.size)
+        positions, places = np.flatnonzero(rows), (kind, piece.file, column)
+        if positions.size:
+            self.counts[places] += int(positions.size)
             lines = self._lines.setdefault(places, [])
-            lines.extend(int(line) for line in piece.lines[here[: _EXAMPLES - len(lines)]])
+            lines.extend(int(line) for line in piece.lines[positions[: _EXAMPLES - len(lines)]])
             texts = self._texts.setdefault(places, {})
             if kind in _SHOWN and len(texts) < _TRIED:
-                texts.update(dict.fromkeys(piece.frame[column].gather(here[:_TRIED].tolist()).to_list()))
+                texts.update(dict.fromkeys(piece.frame[column].gather(positions[:_TRIED].tolist()).to_list()))
 
     def vary(self, texts: polars.Series, column: str) -> None:
         """Record a column's values until two different ones are found."""
@@ -237,7 +237,7 @@ class _Tallies:
             if kind == "missing" and any(isinstance(f, Missing) and f.column == column for f in self._features):
                 what, remedy = f"{what}; a feature of its own is 1 there", "nothing: the scenario counts with it"
             if texts:
-                what = f"{_shown(texts[0])} {what}"
+                what = f"{_quoted(texts[0])} {what}"
                 remedy = self._remedy(kind, column, texts) or remedy
             yield TableFinding(kind, severity, file, column, count, lines, what, remedy)
 
@@ -247,14 +247,14 @@ class _Tallies:
         if kind == "no-number" or (kind == "label" and self._label is not None and self._label.above is not None):
             return _number_remedy(texts, self._layout)
         if kind == "label" and self._label is not None:
-            both = {"positive": self._label.positive, "negative": self._label.negative}
-            near = [(side, text) for side, listed in both.items() for text in listed if _bare(text) == _bare(first)]
+            sides = {"positive": self._label.positive, "negative": self._label.negative}
+            near = [(side, text) for side, listed in sides.items() for text in listed if _bare(text) == _bare(first)]
             if near:
                 side, text = near[0]
-                return f"{_shown(first)} is {_shown(text)} in another spelling: add it to label.{side}"
+                return f"{_quoted(first)} is {_quoted(text)} in another spelling: add it to label.{side}"
             return None
-        own = [f for f in self._features if isinstance(f, Category) and f.column == column]
-        listed = [text for f in own for group in f.groups for text in group]
+        categories = [f for f in self._features if isinstance(f, Category) and f.column == column]
+        listed = [text for f in categories for group in f.groups for text in group]
         near_text = next((text for text in listed if _bare(text) == _bare(first)), first)
         return f"write it as the scenario does, or list both as one value: values: [[{near_text}, {first}]]"
 
@@ -278,20 +278,20 @@ _WAYS: tuple[tuple[str, dict[str, str]], ...] = (
 def _number_remedy(texts: list[str], layout: Layout) -> str | None:
     codes = [text for text in texts if text.casefold() in _CODES]
     if codes and codes[0] == texts[0]:
-        listed = ", ".join(f"'{text}'" for text in dict.fromkeys((*layout.missing, *codes)))
-        return f"{_shown(codes[0])} stands for a missing value, if that is meant: add `missing: [{listed}]` to layout"
-    others = [text for text in texts if text not in codes]
+        markers = ", ".join(f"'{text}'" for text in dict.fromkeys((*layout.missing, *codes)))
+        return f"{_quoted(codes[0])} stands for a missing value, if that is meant: add `missing: [{markers}]` to layout"
+    numbers = [text for text in texts if text not in codes]
     for words, changed in _WAYS:
         way = Layout.parse(layout.wire() | {"thousands": None, "decimal": "."} | changed)
-        if all(NUMBER.fullmatch(way.point(text)) for text in others):
-            return f"{_shown(others[0])} has {words} to layout"
-    bare = others[0].strip("%$\u20ac\u00a3 ") if others else ""
-    if others and bare != others[0] and NUMBER.fullmatch(layout.point(bare)):
-        return f"{_shown(others[0])} has a unit beside its number: write the number alone"
+        if all(NUMBER.fullmatch(way.point(text)) for text in numbers):
+            return f"{_quoted(numbers[0])} has {words} to layout"
+    bare = numbers[0].strip("%$\u20ac\u00a3 ") if numbers else ""
+    if numbers and bare != numbers[0] and NUMBER.fullmatch(layout.point(bare)):
+        return f"{_quoted(numbers[0])} has a unit beside its number: write the number alone"
     return None
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     return repr(text if len(text) <= LONGEST else text[:LONGEST] + "...") if text else "an empty field"
 
 
@@ -300,8 +300,8 @@ def _bare(text: str) -> str:
 
 
 def _looks_like(texts: polars.Series, listed: list[str]) -> AnyArray:
-    known = {_bare(text) for text in listed}
-    return texts.is_in([text for text in texts.unique() if text not in listed and _bare(text) in known]).to_numpy()
+    bare_texts = {_bare(text) for text in listed}
+    return texts.is_in([text for text in texts.unique() if text not in listed and _bare(text) in bare_texts]).to_numpy()
 
 
 _MEANINGS: dict[str, tuple[Severity, str, str]] = {

@@ -98,8 +98,8 @@ def _plain_errors(path: Path) -> Iterator[None]:
 def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
     # Skipped lines become blank, so that line numbers remain those of the file.
     # A byte order mark is at the beginning, and may also be where another file was appended.
-    marked = enumerate(_decoded(name, stream, layout.encoding), start=1)
-    for number, text in ((number, text.removeprefix("\ufeff")) for number, text in marked):
+    numbered = enumerate(_decoded(name, stream, layout.encoding), start=1)
+    for number, text in ((number, text.removeprefix("\ufeff")) for number, text in numbered):
         if "\0" in text:
             flaw = "holds a byte that is 0, as damaged files do and text in UTF-16: save the file as CSV in UTF-8"
             raise BadData(f"{name}: line {number} {flaw}")
@@ -145,18 +145,18 @@ def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[
         names = list(layout.columns) or _header(rows)
         if len(names) < 2:
             _check_header(path.name, names, layout)
-        where = {name: names.index(name) for name in _present(path.name, columns, names)}
+        places = {name: names.index(name) for name in _present(path.name, columns, names)}
         blocks = iter(lambda: list(islice(rows, PIECE)), [])
         for block in chain([next(blocks, [])], blocks):  # a file without rows is one empty piece
             for line, row in block:
                 if len(row) != len(names):
                     flaw = f"has {len(row)} fields where there are {len(names)} columns"
                     broken(BadData(f"{path.name}: line {line} {flaw}"))
-            whole = [(line, row) for line, row in block if len(row) == len(names)]
-            fields = {name: [row[at] for _, row in whole] for name, at in where.items()}
+            good_rows = [(line, row) for line, row in block if len(row) == len(names)]
+            fields = {name: [row[place] for _, row in good_rows] for name, place in places.items()}
             texts = {name: polars.Series(column, dtype=polars.String) for name, column in fields.items()}
             frame = _canonical(texts, layout)
-            yield Piece(path.name, frame, np.array([line for line, _ in whole], dtype=np.int64))
+            yield Piece(path.name, frame, np.array([line for line, _ in good_rows], dtype=np.int64))
 
 
 def _check_header(name: str, names: list[str], layout: Layout) -> None:
@@ -199,14 +199,14 @@ def _malformed(error: str, many: str) -> str:
 def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
     import polars
 
-    wanted = _present(path.name, columns, _names(path, layout))
+    names = _present(path.name, columns, _names(path, layout))
     if _is_parquet(path):
         # A frame without columns has no rows: if no column is wanted, read row numbers instead.
         with _of_parquet(path):
-            whole = polars.scan_parquet(path).select(wanted or [polars.int_range(polars.len())]).collect()
+            frame = polars.scan_parquet(path).select(names or [polars.int_range(polars.len())]).collect()
     else:
-        whole = read_arrays(path, layout.columns, wanted)
-    yield from typed_pieces(path.name, whole, columns, layout)
+        frame = read_arrays(path, layout.columns, names)
+    yield from typed_pieces(path.name, frame, columns, layout)
 
 
 def _names(path: Path, layout: Layout) -> list[str]:
@@ -290,18 +290,18 @@ def pointed(column: Any, layout: Layout) -> Any:
 _NAMED = 10  # columns that a message names
 
 
-def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
-    twice = sorted(name for name in wanted if found.count(name) > 1)
+def _present(name: str, columns: frozenset[str], names: list[str]) -> list[str]:
+    twice = sorted(name for name in columns if names.count(name) > 1)
     if twice:
         raise BadData(
-            f"{name}: column {twice[0]!r} is there {found.count(twice[0])} times: rename all but the one meant"
+            f"{name}: column {twice[0]!r} is there {names.count(twice[0])} times: rename all but the one meant"
         )
-    absent = sorted(wanted - set(found))
+    absent = sorted(columns - set(names))
     if absent:
         missing = " and no column ".join(repr(column) for column in absent[:_NAMED])
         more = f" (and {len(absent) - _NAMED} more)" if len(absent) > _NAMED else ""
-        raise BadData(f"{name}: has no column {missing}{more}; its {len(found)} columns are named otherwise")
-    return sorted(wanted)
+        raise BadData(f"{name}: has no column {missing}{more}; its {len(names)} columns are named otherwise")
+    return sorted(columns)
 
 
 CORRUPT = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)  # of a compressed file
@@ -327,29 +327,31 @@ SETTLED = 2.0  # seconds since its change before a file is cached: two changes w
 def cached_pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
     """Yield the given columns of a file, as :func:`pieces` does; they are cached until the file changes."""
     try:
-        about = path.stat()
+        status = path.stat()
     except OSError:
-        about = None
-    known = None
-    if about is not None and time.time() - about.st_ctime >= SETTLED:  # programs cannot set st_ctime
-        state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-        known = _kept(path.absolute(), state, layout, columns)
-    yield from pieces(path, layout, columns) if known is None else known
+        status = None
+    cached = None
+    if status is not None and time.time() - status.st_ctime >= SETTLED:  # programs cannot set st_ctime
+        state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        cached = _cached_pieces(path.absolute(), state, layout, columns)
+    yield from pieces(path, layout, columns) if cached is None else cached
 
 
 @lru_cache(maxsize=FILES)
-def _kept(path: Path, state: tuple[int, ...], layout: Layout, columns: frozenset[str]) -> tuple[Piece, ...] | None:
-    found, size = [], 0
+def _cached_pieces(
+    path: Path, state: tuple[int, ...], layout: Layout, columns: frozenset[str]
+) -> tuple[Piece, ...] | None:
+    all_pieces, size = [], 0
     for piece in pieces(path, layout, columns):
         size += int(piece.frame.estimated_size()) + piece.lines.nbytes
         if size > MOST:
             return None
         piece.lines.flags.writeable = False
-        found.append(piece)
-    return tuple(found)
+        all_pieces.append(piece)
+    return tuple(all_pieces)
 
 
-def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.DataFrame:
+def read_arrays(path: Path, names: Tokens, selection: Collection[str]) -> polars.DataFrame:
     """Return columns of a NumPy file; BadData if its arrays are damaged, pickled or of another form.
 
     Args:
@@ -357,31 +359,31 @@ def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.Da
             shape (rows,), whose fields are the columns; or either with a single array of shape (rows, columns). Arrays
             contain numbers, booleans or texts.
         names: The columns' names, for an array that has none.
-        wanted: The columns to return; if empty, one column of row numbers.
+        selection: The columns to return; if empty, one column of row numbers.
     """
     import polars
 
-    chosen = wanted or list(_columns(path.name, _arrays(path), names))[:1]
+    chosen = selection or list(_columns(path.name, _arrays(path), names))[:1]
     every = _columns(path.name, _arrays(path, chosen), names)
     columns = {name: array for name, array in every.items() if name in chosen}
     lengths = {array.shape for array in columns.values()}
     if len(lengths) != 1 or len(shape := lengths.pop()) != 1:
         raise BadData(f"{path.name}: every column must be an array of shape (rows,), all of the same length")
-    if not wanted:
+    if not selection:
         return polars.DataFrame({"row": np.arange(*shape)})
     return polars.DataFrame({name: _series(path.name, name, array) for name, array in columns.items()})
 
 
-def _arrays(path: Path, wanted: Collection[str] = ()) -> dict[str, AnyArray]:
-    """Return a file's arrays by name; if there are several, only those in ``wanted`` are read, others are empty."""
+def _arrays(path: Path, selection: Collection[str] = ()) -> dict[str, AnyArray]:
+    """Return a file's arrays by name; if there are several, only those in ``selection`` are read, others are empty."""
     # Open the file here, since NumPy does not close a file that it cannot read.
     try:
         with path.open("rb") as stream:
-            found = np.load(stream, allow_pickle=False)
-            if path.suffix.lower() == ".npy" and isinstance(found, np.ndarray):
-                return {"": found}
-            several = len(found.files) > 1
-            return {name: found[name] if not several or name in wanted else np.empty(0) for name in found.files}
+            archive = np.load(stream, allow_pickle=False)
+            if path.suffix.lower() == ".npy" and isinstance(archive, np.ndarray):
+                return {"": archive}
+            several = len(archive.files) > 1
+            return {name: archive[name] if not several or name in selection else np.empty(0) for name in archive.files}
     except (ValueError, EOFError, TypeError, AttributeError, RuntimeError, zipfile.BadZipFile, zlib.error):
         raise BadData(f"{path.name}: not a readable NumPy file of numbers, booleans and texts") from None
 

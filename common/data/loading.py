@@ -34,10 +34,10 @@ def load(data: Path, source: TableSource) -> Records:
     return numbered(data, source).records
 
 
-def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
+def numbered(data: Path, source: TableSource, observe: Callable[[Piece], None] | None = None) -> Numbered:
     """Read, filter and encode the records of a source from a directory; each row by rules that depend on it only.
 
-    ``seen`` is called with the rows that are kept, as they are in the files. Features are float32 in [0, 1], with L2
+    ``observe`` is called with the rows that are kept, as they are in the files. Features are float32 in [0, 1], with L2
     norm at most ``source.norm`` if that is given.
 
     Raises:
@@ -46,13 +46,13 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
     """
     paths = [files.found(data / file) for file in source.files]
     read = (cached_pieces(path, source.layout, source.columns) for path in paths)
-    found = select_rows(chain.from_iterable(read), source, seen)
-    if not len(found.records):
+    numbered_records = select_rows(chain.from_iterable(read), source, observe)
+    if not len(numbered_records.records):
         raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")
-    return found
+    return numbered_records
 
 
-def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
+def select_rows(read: Iterable[Piece], source: TableSource, observe: Callable[[Piece], None] | None = None) -> Numbered:
     """Filter and encode all rows, read in order, as :func:`numbered` does; possibly no row is left."""
     features: list[Singles] = [np.empty((0, source.dimension), dtype=np.float32)]
     labels: list[Labels] = [np.empty(0, dtype=np.int8)]
@@ -67,8 +67,8 @@ def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piec
         chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
         features.append(encode_piece(chosen, source))
         labels.append(_labels(chosen, source.label, source.layout))
-        if seen is not None:
-            seen(chosen)
+        if observe is not None:
+            observe(chosen)
         numbers.append(passed + rows)
         passed += len(kept)
     return Numbered(Records(np.concatenate(features), np.concatenate(labels)).check(), np.concatenate(numbers))
@@ -84,12 +84,12 @@ def _coins(selection: Selection, layout: Layout) -> Callable[[Piece], AnyArray]:
     """Return a function that selects rows with two coins each, shape (rows,), bool; call it with all rows in order."""
     asked, willing = (RandomSource.seeded(selection.seed, "selection", coin) for coin in ("asked", "willing"))
 
-    def kept(piece: Piece) -> AnyArray:
+    def select(piece: Piece) -> AnyArray:
         unasked = asked.uniforms(len(piece.frame)) < selection.unasked
         volunteers = willing.uniforms(len(piece.frame)) < volunteering(piece, selection, layout)
         return unasked if selection.keep == "population" else ~unasked & volunteers
 
-    return kept
+    return select
 
 
 def volunteering(piece: Piece, selection: Selection, layout: Layout) -> Floats:
@@ -115,14 +115,14 @@ def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[
     """
     columns: list[AnyArray] = []
     for feature in source.features:
-        here = range(len(columns), len(columns) + feature.width)
-        if inputs is not None and not any(number in inputs for number in here):
-            columns.extend(np.zeros(len(piece.frame)) for _ in here)
+        places = range(len(columns), len(columns) + feature.width)
+        if inputs is not None and not any(number in inputs for number in places):
+            columns.extend(np.zeros(len(piece.frame)) for _ in places)
         elif isinstance(feature, Number):
             columns.append(scaled(numbers_of(piece, feature.column, source.layout), feature))
         else:
             texts = piece.frame[feature.column]
-            columns.extend(texts.is_in(means).to_numpy() for means in feature.texts(source.layout))
+            columns.extend(texts.is_in(group).to_numpy() for group in feature.texts(source.layout))
     return shortened(np.stack(columns, axis=1).astype(np.float64), source.norm)
 
 
@@ -164,7 +164,7 @@ def with_labels(texts: polars.Series, label: Label, layout: Layout) -> tuple[Any
     if label.above is not None:
         numbers, _ = numbers_and_wrong(texts, layout)
         return numbers > label.above, numbers <= label.above
-    positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(layout))
+    positive, negative = (texts.is_in(group).to_numpy() for group in label.texts(layout))
     return positive, negative
 
 

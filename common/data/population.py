@@ -40,28 +40,28 @@ class PopulationSpec(Value):
     table: TableSource | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _check_one(self) -> Self:
         if (self.distribution is None) == (self.table is None):
             raise ValueError("give either a distribution or a table, not both and not neither")
         return self
 
     @property
-    def _of(self) -> Distribution | TableSource:
+    def _origin(self) -> Distribution | TableSource:
         return cast(Distribution | TableSource, self.table or self.distribution)
 
     @property
     def dimension(self) -> int:
-        return self._of.dimension
+        return self._origin.dimension
 
     @property
     def norm(self) -> float:
         """Public bound on the L2 norm of a feature vector (infinite if there is none)."""
-        return self._of.norm_bound
+        return self._origin.norm_bound
 
     @property
     def coordinate(self) -> float:
         """Public bound on the absolute value of one feature (infinite if there is none)."""
-        return self._of.coordinate_bound
+        return self._origin.coordinate_bound
 
 
 Factor = Annotated[float, Field(ge=-1e6, le=1e6)]
@@ -92,13 +92,13 @@ class FeatureMap(Value):
 
     def moved(self, features: AnyArray) -> AnyArray:
         """Return the image of each row of features (n, d), float32; each depends on its row alone."""
-        found = np.zeros((len(features), len(self.rows)))
-        found += self.offsets or 0.0
+        image = np.zeros((len(features), len(self.rows)))
+        image += self.offsets or 0.0
         for column, row in enumerate(self.rows):
             for place, factor in row:
-                found[:, column] += factor * features[:, place].astype(np.float64)
-        most = float(np.finfo(np.float32).max)
-        return np.ascontiguousarray(np.clip(found, -most, most), dtype=np.float32)
+                image[:, column] += factor * features[:, place].astype(np.float64)
+        limit = float(np.finfo(np.float32).max)
+        return np.ascontiguousarray(np.clip(image, -limit, limit), dtype=np.float32)
 
 
 class PublicPopulationSpec(PopulationSpec):
@@ -112,18 +112,18 @@ class PublicPopulationSpec(PopulationSpec):
     mapping: FeatureMap | None = Field(default=None, exclude_if=lambda mapping: mapping is None)
 
     @model_validator(mode="after")
-    def _counted(self) -> Self:
+    def _check_count(self) -> Self:
         if self.distribution is not None and self.count is None:
             raise ValueError("public.count: give how many public people to simulate")
-        if self.mapping is not None and self.mapping.wanted > self._of.dimension:
+        if self.mapping is not None and self.mapping.wanted > self._origin.dimension:
             raise ValueError(
-                f"public.mapping reads {self.mapping.wanted} features, public people have {self._of.dimension}"
+                f"public.mapping reads {self.mapping.wanted} features, public people have {self._origin.dimension}"
             )
         return self
 
     @property
     def dimension(self) -> int:
-        return self._of.dimension if self.mapping is None else len(self.mapping.rows)
+        return self._origin.dimension if self.mapping is None else len(self.mapping.rows)
 
 
 class RecordSource(ABC):
@@ -252,15 +252,15 @@ def open_records(
 
         read = partial(numbered, data)
     if counted is None:
-        found = read(table, None)
+        numbered_records = read(table, None)
     else:
         from common.data.examining import Notes
 
         notes, columns = Notes(), frozenset(feature.column for feature in table.features)
-        found = read(table, lambda piece: notes.add(piece, table, columns))
+        numbered_records = read(table, lambda piece: notes.add(piece, table, columns))
         counted(notes)
-    slots = placed(found.rows, size, RandomSource.seeded(seed, "people"), order)
-    return TableRecordSource(found.records.take(slots))
+    slots = placed(numbered_records.rows, size, RandomSource.seeded(seed, "people"), order)
+    return TableRecordSource(numbered_records.records.take(slots))
 
 
 def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> Records:
@@ -303,13 +303,13 @@ def placed(rows: Indices, size: int | None, public: RandomSource, secret: Random
     Raises:
         BadData: If fewer than n rows are kept; that n are kept is considered public, as n is.
     """
-    wanted = len(rows) if size is None else size
-    if wanted > len(rows):
+    count = len(rows) if size is None else size
+    if count > len(rows):
         raise BadData(
-            f"{wanted} people are wanted, the table has fewer that fit: lower their number, and leave some room (how "
+            f"{count} people are wanted, the table has fewer that fit: lower their number, and leave some room (how "
             f"many fit is itself data, so a number that all files like this one have is the one to state)"
         )
-    chosen = ranked(rows, public)[:wanted]
+    chosen = ranked(rows, public)[:count]
     return chosen if secret is None else chosen[ranked(rows[chosen], secret)]
 
 

@@ -108,9 +108,9 @@ def described(table: Any, folders: Sequence[Path]) -> Any:
     if not isinstance(name, str) or not name:
         raise BadScenario(f"table.schema must be the name of a YAML file, found {name!r}")
     places = [folder / name for folder in folders]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
         tried = ", ".join(str(place.parent) for place in places)
         raise BadScenario(f"table.schema: there is no file {name} in {tried}")
-    known = {key: value for key, value in read_schema(found).wire().items() if value is not None}
-    return known | {key: value for key, value in table.items() if key != "schema"}
+    schema = {key: value for key, value in read_schema(path).wire().items() if value is not None}
+    return schema | {key: value for key, value in table.items() if key != "schema"}

@@ -104,37 +104,37 @@ def matching(groups: Iterable[Collection[str]], missing: Collection[str] = ()) -
     A NumPy array of booleans with a missing value contains numbers. So if ``true`` is listed in a column and ``1`` is
     not, 1 means ``true``, and vice versa; likewise for ``false`` and 0.
     """
-    found = [dict.fromkeys(canonical(text) for text in group) for group in groups]
-    taken = {*(text for group in found for text in group), *map(canonical, missing)}
-    for group in found:
-        for one, other in (("true", "1"), ("false", "0"), ("1", "true"), ("0", "false")):
-            if one in group and other not in taken:
+    spellings = [dict.fromkeys(canonical(text) for text in group) for group in groups]
+    texts = {*(text for group in spellings for text in group), *map(canonical, missing)}
+    for group in spellings:
+        for word, other in (("true", "1"), ("false", "0"), ("1", "true"), ("0", "false")):
+            if word in group and other not in texts:
                 group[other] = None
-    return tuple(tuple(group) for group in found)
+    return tuple(tuple(group) for group in spellings)
 
 
 def as_listed(text: str, listed: Collection[str], missing: Collection[str] = ()) -> str:
     """Return the listed text with the same value; the text itself if it is listed, or no listed text matches."""
     if text in listed:
         return text
-    means = zip(listed, matching([(one,) for one in listed], missing), strict=True)
-    return next((one for one, texts in means if canonical(text) in texts), text)
+    groups = zip(listed, matching([(choice,) for choice in listed], missing), strict=True)
+    return next((choice for choice, texts in groups if canonical(text) in texts), text)
 
 
 def look_alikes(groups: Sequence[Collection[str]], missing: Collection[str] = ()) -> tuple[str, str] | None:
     """Return two spellings of one value that are listed as two values, or as a value and as missing; None if none."""
-    before: dict[str, str] = {}
+    earlier: dict[str, str] = {}
     for group in groups:
-        here: dict[str, str] = {}
+        current: dict[str, str] = {}
         for text in group:
-            other = before.get(canonical(text))
+            other = earlier.get(canonical(text))
             if other is not None:
                 return other, text
-            here.setdefault(canonical(text), text)
-        before |= here
+            current.setdefault(canonical(text), text)
+        earlier |= current
     listed = {text for group in groups for text in group}
     for text in missing:
-        other = before.get(canonical(text))
+        other = earlier.get(canonical(text))
         if other is not None and text not in listed:
             return other, text
     return None
@@ -145,8 +145,8 @@ def _decimal(text: str) -> str:
     parts = _PARTS.fullmatch(text)
     if parts is None:
         return text
-    sign, whole, fraction, exponent = parts.groups()
-    return decimal_text(sign.strip("+"), whole, fraction, int(exponent or 0), _POINTS, "d")
+    sign, integer, fraction, exponent = parts.groups()
+    return decimal_text(sign.strip("+"), integer, fraction, int(exponent or 0), _POINTS, "d")
 
 
 def _moment(text: str, date: str, minute: str, second: str | None, fraction: str | None, zone: str | None) -> str:
@@ -154,13 +154,13 @@ def _moment(text: str, date: str, minute: str, second: str | None, fraction: str
         moment = datetime.datetime.fromisoformat(f"{date}T{minute}{second or ':00'}")
         if zone not in (None, "Z", "UTC"):
             digits = zone[1:].replace(":", "")
-            hours, minutes, seconds = (int(digits[at : at + 2] or 0) for at in (0, 2, 4))
+            hours, minutes, seconds = (int(digits[start : start + 2] or 0) for start in (0, 2, 4))
             offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
             moment += offset if zone[0] == "-" else -offset
     except (ValueError, OverflowError):
         return text
-    found = _with_fraction(moment.isoformat(), fraction or "")
-    return found.removesuffix("T00:00:00") if zone is None else f"{found}Z"
+    iso = _with_fraction(moment.isoformat(), fraction or "")
+    return iso.removesuffix("T00:00:00") if zone is None else f"{iso}Z"
 
 
 def _with_fraction(time: str, fraction: str) -> str:

@@ -96,11 +96,11 @@ class Layout(Value):
         """Return a text with a decimal point and without thousands separators if it is a number; else unchanged."""
         if self.plain:
             return text
-        found = _local_number(self.decimal, self.thousands).fullmatch(text.strip())
-        if found is None or not (found["whole"] or found["fraction"]):
+        match = _local_number(self.decimal, self.thousands).fullmatch(text.strip())
+        if match is None or not (match["whole"] or match["fraction"]):
             return text
-        whole = "".join(filter(str.isdigit, found["whole"]))
-        return f"{found['sign']}{whole}.{found['fraction'] or ''}{found['exponent']}"
+        digits = "".join(filter(str.isdigit, match["whole"]))
+        return f"{match['sign']}{digits}.{match['fraction'] or ''}{match['exponent']}"
 
     def meanings(self, groups: Iterable[Tokens]) -> tuple[Tokens, ...]:
         """Return the canonical texts for each group of texts that are listed as one value."""
@@ -234,7 +234,7 @@ class Reluctance(Value):
         return layout.meanings((self.values,))[0]
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _check_one(self) -> Self:
         if bool(self.values) == (self.above is not None or self.below is not None):
             raise ValueError("give either values, or above and/or below")
         return self
@@ -283,11 +283,11 @@ def check_missing(
 
     Also raise it if ``kind: missing`` is the only feature of a column, since any text could be in that column.
     """
-    described = {feature.column for feature in features if not isinstance(feature, Missing)}
+    columns = {feature.column for feature in features if not isinstance(feature, Missing)}
     for feature in features:
         if isinstance(feature, Category):
             _check_spellings(feature.column, feature.groups, layout.missing)
-        elif feature.column not in described:
+        elif feature.column not in columns:
             raise ValueError(
                 f"column {feature.column!r}: kind: missing stands beside a number or a category of the same column; "
                 f"add one, as in {{kind: number, column: {feature.column}, low: 0, high: 1}}"
@@ -465,10 +465,10 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
         BadData: If a field is absent, a number is not finite or not a number, the label is missing or undeclared, or
             ``where`` does not keep the person. Messages name columns, never the contents of a field.
     """
-    absent = sorted(_wanted(source) - fields.keys())
+    absent = sorted(_needed_columns(source) - fields.keys())
     if absent:
-        raise BadData(f"the record has no field {absent[0]!r}; it needs {', '.join(sorted(_wanted(source)))}")
-    texts = {name: _text(name, fields[name], source.layout) for name in _wanted(source)}
+        raise BadData(f"the record has no field {absent[0]!r}; it needs {', '.join(sorted(_needed_columns(source)))}")
+    texts = {name: _text(name, fields[name], source.layout) for name in _needed_columns(source)}
     for name, values in source.where.items():
         if texts[name] not in source.where_texts(name):
             raise BadData(f"field {name!r}: the scenario asks people only with one of {', '.join(values)}")
@@ -479,7 +479,7 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
         if isinstance(feature, Number):
             numbers.append(float(scaled(np.array(_number(feature.column, text, layout)), feature)))
         else:
-            numbers.extend(text in means for means in feature.texts(layout))
+            numbers.extend(text in group for group in feature.texts(layout))
     features: Singles = shortened(np.array([numbers], dtype=np.float64), source.norm)
     return Records(features, np.array([_label(source.label, texts, layout)], dtype=np.int8)).check()
 
@@ -497,7 +497,7 @@ def _text(name: str, value: Any, layout: Layout) -> str:
     return layout.canonical(text) if isinstance(value, str) else canonical(text)
 
 
-def _wanted(source: TableSource) -> set[str]:
+def _needed_columns(source: TableSource) -> set[str]:
     return {item.column for item in (*source.features, source.label)} | source.where.keys()
 
 

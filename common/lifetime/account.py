@@ -24,23 +24,23 @@ class Account:
         self._ledger = PeopleLedger(charging.folder, charging.witnesses)
         self._scenario = scenario
         self._side: Side = side
-        self._who: People | None = None
-        self._beside: list[tuple[Charge, People]] = []
+        self._people: People | None = None
+        self._other_side: list[tuple[Charge, People]] = []
 
-    def identify(self, given: GivenPeople | None = None) -> None:
+    def identify(self, data: GivenPeople | None = None) -> None:
         """Read and digest the people's rows, and for a curator also those of the population, if these are available."""
         digester = self._ledger.digester()
-        self._who = self._read(digester, self._side, given)
+        self._people = self._read(digester, self._side, data)
         together = self._side == "source" and self._charging.both and not self._scenario.shares_a_file
         if together and table_of(self._scenario, "target") is not None:
-            self._beside = [(self._charge("target"), self._read(digester, "target"))]
+            self._other_side = [(self._charge("target"), self._read(digester, "target"))]
 
     def check(self, party: str) -> Spent:
         """Return what the people will have spent after the run; raises if they may not take part."""
         charge = replace(self._charge(self._side), party=party)
-        return self._ledger.check([(charge, self._met()), *self._beside])[0]
+        return self._ledger.check([(charge, self._require_people()), *self._other_side])[0]
 
-    def attach(self, journal: Journal, *, seen: Head | None, opened: bool) -> None:
+    def attach(self, journal: Journal, *, head: Head | None, opened: bool) -> None:
         """Add the ledger of people as a witness of a curator's ledger; for a new one, check that they may take part."""
         curator = journal.identity.public
         if opened and not self._ledger.knows(curator):
@@ -48,8 +48,8 @@ class Account:
                 f"the ledger of people {self._ledger.folder} does not know of this curator's run: name the one that it "
                 f"was opened with (--ledger). {REMEDY}"
             )
-        if seen is not None:
-            self._ledger.check_head(seen)
+        if head is not None:
+            self._ledger.check_head(head)
         journal.add_witness(self._ledger.witness(curator), opened=opened)
         if not opened:
             self.check(curator)
@@ -59,23 +59,23 @@ class Account:
 
     def charge(self, party: str, digest: str) -> tuple[Spent, Head]:
         charge = replace(self._charge(self._side), party=party, digest=digest)
-        beside = [(replace(other, digest=digest), who) for other, who in self._beside]
-        return self._ledger.charge(charge, self._met(), beside)
+        beside = [(replace(other, digest=digest), people) for other, people in self._other_side]
+        return self._ledger.charge(charge, self._require_people(), beside)
 
     def _charge(self, side: Side) -> Charge:
-        given = self._charging.given.get(side)
-        return replace(charge_of(self._scenario, side), apart=given is not None and given.apart)
+        data = self._charging.given.get(side)
+        return replace(charge_of(self._scenario, side), apart=data is not None and data.apart)
 
-    def _met(self) -> People:
-        if self._who is None:
+    def _require_people(self) -> People:
+        if self._people is None:
             raise AssertionError("people are identified before they are charged")
-        return self._who
+        return self._people
 
-    def _read(self, digester: Digester, side: Side, given: GivenPeople | None = None) -> People:
+    def _read(self, digester: Digester, side: Side, data: GivenPeople | None = None) -> People:
         table, folder = table_of(self._scenario, side), data_folder(self._scenario)
-        given = given or self._charging.given.get(side)
-        if given is not None:
-            return digester.people([given.frame], given.files, named=given.named, id_column=given.id_column)
+        data = data or self._charging.given.get(side)
+        if data is not None:
+            return digester.people([data.frame], data.files, named=data.named, id_column=data.id_column)
         if table is None or folder is None:
             raise BadScenario("a table needs the directory of its files: give the scenario's key data")
         return digester.people_of(table, folder)
@@ -91,15 +91,15 @@ def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
     epsilon, delta = agents.cost
     lifetime = curator.lifetime if side == "source" or agents.lifetime is None else agents.lifetime
     if side == "source":
-        both = scenario.shares_a_file
+        shared = scenario.shares_a_file
         if curator.epsilon is None or curator.delta is None:
             raise BadScenario("people are real: the curator needs an epsilon and a delta")
-        if both:
+        if shared:
             epsilon = above(Fraction(curator.epsilon) + Fraction(epsilon))
             delta = above(Fraction(curator.delta) + Fraction(delta))
-            stated = [each for each in (curator.lifetime, agents.lifetime) if each is not None]
-            if stated:  # both limits hold
-                lifetime = Lifetime(epsilon=min(x.epsilon for x in stated), delta=min(x.delta for x in stated))
+            limits = [each for each in (curator.lifetime, agents.lifetime) if each is not None]
+            if limits:  # both limits hold
+                lifetime = Lifetime(epsilon=min(x.epsilon for x in limits), delta=min(x.delta for x in limits))
         else:
             epsilon, delta = curator.epsilon, curator.delta
     return Charge(

@@ -95,7 +95,7 @@ class PeopleLedger:
         self.folder = (folder or user_state() / "people").absolute()
         more = os.environ.get(WITNESS)
         self._places = tuple(dict.fromkeys((*witnesses, *([more] if more else []))))
-        self._known: dict[tuple[str, str, tuple[str, ...]], People] = {}
+        self._people_read: dict[tuple[str, str, tuple[str, ...]], People] = {}
         self._recognised: dict[tuple[People, People], AnyArray] = {}
 
     def digester(self) -> Digester:
@@ -109,7 +109,7 @@ class PeopleLedger:
 
     def knows(self, party: str) -> bool:
         with self._opened() as journal:
-            return bool(_own(journal, party))
+            return bool(_entries_of(journal, party))
 
     def check_head(self, head: Head) -> None:
         """Raise BrokenLedger if this is not the ledger by which a curator was charged, or an older copy of it."""
@@ -130,31 +130,33 @@ class PeopleLedger:
                 raise self._unusable(error) from None
             return [self._check(journal, charge, who, charges) for charge, who in charges]
 
-    def charge(self, charge: Charge, who: People, beside: Sequence[tuple[Charge, People]] = ()) -> tuple[Spent, Head]:
+    def charge(
+        self, charge: Charge, people: People, beside: Sequence[tuple[Charge, People]] = ()
+    ) -> tuple[Spent, Head]:
         """Charge people durably, and once; return what they have spent, and the ledger's head.
 
         If the party was charged less before, or this charge promises a smaller lifetime budget, the rest is charged.
         ``beside`` are the charges of the same run's other side, if its people are available.
         """
         with self._opened() as journal:
-            own = _own(journal, charge.party)
-            known = own[-1] if own and _covers(own, charge) else None
-            if known is None and (covering := _covering(journal, charge)) is not None:
-                who = self._rest(covering, who)
-                known = None if len(who) else covering
-            if known is not None:
-                return Spent.parse(known.body["spent"]), journal.chain.head()
-            spent = self._check(journal, charge, who, [(charge, who), *beside])
+            entries = _entries_of(journal, charge.party)
+            entry = entries[-1] if entries and _covers(entries, charge) else None
+            if entry is None and (covering := _covering_entry(journal, charge)) is not None:
+                people = self._uncovered(covering, people)
+                entry = None if len(people) else covering
+            if entry is not None:
+                return Spent.parse(entry.body["spent"]), journal.chain.head()
+            spent = self._check(journal, charge, people, [(charge, people), *beside])
             body = asdict(charge) | {
-                "epsilon": _rest_of(charge.epsilon, own, "epsilon"),
-                "delta": _rest_of(charge.delta, own, "delta"),
+                "epsilon": _remainder(charge.epsilon, entries, "epsilon"),
+                "delta": _remainder(charge.delta, entries, "delta"),
                 "costs": [charge.epsilon, charge.delta],  # of the run; a part may have been charged before
-                "people": min(charge.people, len(who)),
+                "people": min(charge.people, len(people)),
                 "lifetime": None if charge.lifetime is None else charge.lifetime.wire(),
                 "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "cells": self._keep(who),
-                "id": f"{who.id_name:016x}",
-                "files": list(who.files),
+                "cells": self._keep(people),
+                "id": f"{people.id_name:016x}",
+                "files": list(people.files),
                 "spent": spent.wire(),
             }
             body["curator"] = body.pop("party")
@@ -172,7 +174,7 @@ class PeopleLedger:
             rows: dict[str, dict[str, Any]] = {}
             for number, entry in enumerate(_charged(journal)):
                 body, source = entry.body, entry.body["side"] == "source"
-                row = rows.setdefault(body["digest"] or f"{number}", _empty(body))
+                row = rows.setdefault(body["digest"] or f"{number}", _blank_row(body))
                 total = self._total(journal, self._people(entry)).wire()
                 epsilon, delta = _costs(body)
                 own = {"people": body["people"], "epsilon": epsilon, "delta": delta, "lifetime": body["lifetime"]}
@@ -207,15 +209,15 @@ class PeopleLedger:
             raise BrokenLedger(
                 f"the key {self._key_file} is gone: no person in it would be recognised. Put it back from a copy"
             )
-        here = hashlib.blake2b(durable_key(self._key_file), digest_size=32, person=b"tandem key").hexdigest()
-        if keyed is not None and keyed != here:
+        fingerprint = hashlib.blake2b(durable_key(self._key_file), digest_size=32, person=b"tandem key").hexdigest()
+        if keyed is not None and keyed != fingerprint:
             raise BrokenLedger(
                 f"the key {self._key_file} is not the one of this ledger: no person in it would be recognised. Put the "
                 f"key back from a copy"
             )
         journal.add_witness(FileWitness(self.folder.with_name(f"{self.folder.name}.heads")), opened=keyed is not None)
         if keyed is None:
-            journal.append(KEYED, {"key": here})
+            journal.append(KEYED, {"key": fingerprint})
             journal.publish()
 
     def _unusable(self, error: BaseException) -> CannotWrite:
@@ -224,8 +226,8 @@ class PeopleLedger:
             f"place with --ledger, or for all state in XDG_STATE_HOME; nothing was charged"
         )
 
-    def _keep(self, who: People) -> str:
-        content = who.encoded()
+    def _keep(self, people: People) -> str:
+        content = people.encoded()
         name = hashlib.sha256(content).hexdigest()
         path = self.folder / "rows" / name
         make_folder(path.parent, mode=0o700)
@@ -238,92 +240,94 @@ class PeopleLedger:
 
     def _people(self, entry: Entry) -> People:
         name, id_name, files = key = entry.body["cells"], entry.body["id"], tuple(entry.body["files"])
-        if key not in self._known:
+        if key not in self._people_read:
             path = self.folder / "rows" / name
             content = path.read_bytes() if path.exists() else None
             if content is None or hashlib.sha256(content).hexdigest() != name:
                 what = "is gone" if content is None else "was damaged"
                 raise BrokenLedger(f"{path} {what}, which says who was charged. Put it back from a copy")
-            self._known[key] = People.decoded(content, int(id_name, 16), files)
-        return self._known[key]
+            self._people_read[key] = People.decoded(content, int(id_name, 16), files)
+        return self._people_read[key]
 
-    def _inside(self, entry: Entry, who: People) -> AnyArray:
+    def _mask(self, entry: Entry, people: People) -> AnyArray:
         """Return for each of these people whether a charge applied to them, shape (n,)."""
-        known = self._people(entry)
-        if (known, who) not in self._recognised:
-            self._recognised[known, who] = recognised(known, who)
-        return self._recognised[known, who]
+        members = self._people(entry)
+        if (members, people) not in self._recognised:
+            self._recognised[members, people] = recognised(members, people)
+        return self._recognised[members, people]
 
-    def _rest(self, covering: Entry, who: People) -> People:
-        known = self._people(covering)
-        rest = ~recognised(known, replace(who, files=()))
-        return replace(who, cells=who.cells[rest], files=tuple(file for file in who.files if file not in known.files))
+    def _uncovered(self, covering: Entry, people: People) -> People:
+        members = self._people(covering)
+        rest = ~recognised(members, replace(people, files=()))
+        return replace(
+            people, cells=people.cells[rest], files=tuple(file for file in people.files if file not in members.files)
+        )
 
-    def _total(self, journal: Journal, who: People) -> Spent:
-        return _sum([(_stored(entry), self._inside(entry, who)) for entry in _charged(journal)])
+    def _total(self, journal: Journal, people: People) -> Spent:
+        return _sum([(_stored(entry), self._mask(entry, people)) for entry in _charged(journal)])
 
-    def _check(self, journal: Journal, charge: Charge, who: People, run: Sequence[tuple[Charge, People]]) -> Spent:
+    def _check(self, journal: Journal, charge: Charge, people: People, run: Sequence[tuple[Charge, People]]) -> Spent:
         """Return what these people will have spent after all charges of a run; BudgetExceeded if that is too much."""
         parties = {each.party for each, _ in run if each.party}
         # A party's own charges count as one, the most expensive; lifetime budgets that it has promised hold, too.
-        promised = [_stored(entry).lifetime for entry in _own(journal, charge.party)]
-        raised = {each: _dearest(each, _own(journal, each.party)) for each, _ in run}
-        charge, run = raised[charge], [(raised[each], people) for each, people in run]
+        promised = [_stored(entry).lifetime for entry in _entries_of(journal, charge.party)]
+        raised = {each: _raised_charge(each, _entries_of(journal, each.party)) for each, _ in run}
+        charge, run = raised[charge], [(raised[each], members) for each, members in run]
         entries = [e for e in _charged(journal) if e.body["curator"] not in parties]
         begun = not any(each.side == "source" for each, _ in run)
         same = [e for e in entries if _of_this_run(e, charge, entries, begun=begun)]
         covering = next((e for e in same if charge.side == "target" and e.body["both"]), None)
         if covering is not None:  # the curator's charge for the common file covers the agents, too
-            rest = self._rest(covering, who)
+            rest = self._uncovered(covering, people)
             if not len(rest):
                 return Spent.parse(covering.body["spent"])
-            run, who = [(each, rest if each is charge else people) for each, people in run], rest
-        met = [(e, _stored(e), inside) for e in entries if (inside := self._inside(e, who)).any()]
-        own = [(each, recognised(people, who)) for each, people in run]
-        known = [(cost, inside) for _, cost, inside in met]
-        spent, before = _sum([*known, *own]), _sum(known)
-        earlier = [(entry, inside) for entry, _, inside in met if entry not in same]
-        limits = [charge.lifetime, *promised, *(cost.lifetime for cost, inside in [*known, *own] if inside.any())]
-        again = np.any([inside for _, inside in earlier] or [np.zeros(len(who), dtype=np.bool_)], axis=0)
-        agreed = np.any([inside for cost, inside in [*known, *own] if cost.lifetime is not None] or [~again], axis=0)
+            run, people = [(each, rest if each is charge else members) for each, members in run], rest
+        past = [(e, _stored(e), inside) for e in entries if (inside := self._mask(e, people)).any()]
+        new = [(each, recognised(members, people)) for each, members in run]
+        costs = [(cost, inside) for _, cost, inside in past]
+        spent, before = _sum([*costs, *new]), _sum(costs)
+        earlier = [(entry, inside) for entry, _, inside in past if entry not in same]
+        limits = [charge.lifetime, *promised, *(cost.lifetime for cost, inside in [*costs, *new] if inside.any())]
+        repeats = np.any([inside for _, inside in earlier] or [np.zeros(len(people), dtype=np.bool_)], axis=0)
+        agreed = np.any([mask for cost, mask in [*costs, *new] if cost.lifetime is not None] or [~repeats], axis=0)
         tight = next(
             (x for x in limits if x is not None and (x.epsilon < spent.epsilon or x.delta < spent.delta)), None
         )
-        if tight is None and (charge.experiment or not np.any(again & ~agreed)):
+        if tight is None and (charge.experiment or not np.any(repeats & ~agreed)):
             return spent
-        words = self._words(charge, who, [entry for entry, *_ in met], before, spent, [entry for entry, _ in earlier])
-        asked = {"spent": before.epsilon, "requested": charge.epsilon}
+        words = self._words(charge, people, [e for e, *_ in past], before, spent, [e for e, _ in earlier])
+        details = {"spent": before.epsilon, "requested": charge.epsilon}
         if tight is not None:
             raise BudgetExceeded(
                 f"{words} Their lifetime budget is {_pair(tight)}, which no later run can raise. "
                 f"Nothing was charged: ask for less, or take other people.",
-                **asked,
+                **details,
                 budget=tight.epsilon,
             )
         key, pair = f"{SECTIONS[charge.side]}.lifetime", (spent.epsilon, spent.delta)
         raise BudgetExceeded(
             f"{words} Nothing was charged. If they agree to that, write it into the scenario: {key}: {{epsilon: "
             f"{pair[0]!r}, delta: {pair[1]!r}}} (estimators: lifetime=({pair[0]!r}, {pair[1]!r})); else take others.",
-            **asked,
+            **details,
             budget=before.epsilon,
         )
 
     def _words(
-        self, charge: Charge, who: People, met: Sequence[Entry], before: Spent, spent: Spent, earlier: Sequence[Entry]
+        self, charge: Charge, people: People, past: list[Entry], before: Spent, spent: Spent, earlier: list[Entry]
     ) -> str:
         """Return a message: who was recognised and how, what which runs have spent, how to distinguish equal rows."""
         would = f"with this run {_pair(charge)} they would have spent {_pair(spent)}"
         if not earlier:
             both = ", as some rows are, or look the same, on both sides of it" if charge.both or spent.both else ""
             return f"{WHOSE[charge.side].capitalize()}: {would}{both}."
-        inside = np.any([self._inside(entry, who) for entry in met], axis=0)
-        count = f"{int(inside.sum()):,} of {len(who):,} rows of {WHOSE[charge.side]}"
-        runs = "; ".join(_words_of(entry.body) for entry in met[-3:])
-        more = f" and {len(met) - 3} more" if len(met) > 3 else ""
-        ids = all(by_id(self._people(entry), who) for entry in earlier)
+        inside = np.any([self._mask(entry, people) for entry in past], axis=0)
+        count = f"{int(inside.sum()):,} of {len(people):,} rows of {WHOSE[charge.side]}"
+        runs = "; ".join(_words_of(entry.body) for entry in past[-3:])
+        more = f" and {len(past) - 3} more" if len(past) > 3 else ""
+        ids = all(by_id(self._people(entry), people) for entry in earlier)
         how = "have the id of" if ids else "look the same as"
         aside = "" if ids else " Rows that look the same count as one person."
-        if not ids and not who.id_name:
+        if not ids and not people.id_name:
             aside += (
                 f" If these are others, name the column that says who is who: {charge.side}.table.id: COLUMN "
                 f"(estimators: options={{'id_column': COLUMN}})."
@@ -338,28 +342,30 @@ def _charged(journal: Journal) -> list[Entry]:
     return [entry for entry in journal.chain.entries if entry.kind == CHARGED]
 
 
-def _own(journal: Journal, party: str) -> list[Entry]:
+def _entries_of(journal: Journal, party: str) -> list[Entry]:
     return [entry for entry in _charged(journal) if entry.body["curator"] == party]
 
 
-def _dearest(charge: Charge, own: Sequence[Entry]) -> Charge:
+def _raised_charge(charge: Charge, entries: Sequence[Entry]) -> Charge:
     """Return a charge, raised to the total that its party was charged before, if that is more."""
-    paid = {name: above(sum((Fraction(e.body[name]) for e in own), Fraction(0))) for name in ("epsilon", "delta")}
-    return replace(charge, **{name: max(getattr(charge, name), already) for name, already in paid.items()})
+    totals = {name: above(sum((Fraction(e.body[name]) for e in entries), Fraction(0))) for name in ("epsilon", "delta")}
+    return replace(charge, **{name: max(getattr(charge, name), total) for name, total in totals.items()})
 
 
-def _covers(own: Sequence[Entry], charge: Charge) -> bool:
+def _covers(entries: Sequence[Entry], charge: Charge) -> bool:
     """Return whether a party's charges cover this one, with a lifetime budget that is at most as large."""
-    agreed, wanted = [each for entry in own if (each := _stored(entry).lifetime) is not None], charge.lifetime
-    kept = wanted is None or any(x.epsilon <= wanted.epsilon and x.delta <= wanted.delta for x in agreed)
-    return kept and not _rest_of(charge.epsilon, own, "epsilon") and not _rest_of(charge.delta, own, "delta")
+    lifetimes, lifetime = [each for entry in entries if (each := _stored(entry).lifetime) is not None], charge.lifetime
+    kept = lifetime is None or any(x.epsilon <= lifetime.epsilon and x.delta <= lifetime.delta for x in lifetimes)
+    return (
+        kept and not _remainder(charge.epsilon, entries, "epsilon") and not _remainder(charge.delta, entries, "delta")
+    )
 
 
-def _rest_of(cost: float, own: Sequence[Entry], name: str) -> float:
+def _remainder(cost: float, entries: Sequence[Entry], name: str) -> float:
     """Return the part of a cost that remains to be charged after a party's own charges."""
     if cost == float("inf"):
         return cost
-    return above(max(Fraction(0), Fraction(cost) - sum(Fraction(entry.body[name]) for entry in own)))
+    return above(max(Fraction(0), Fraction(cost) - sum(Fraction(entry.body[name]) for entry in entries)))
 
 
 def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry], *, begun: bool) -> bool:
@@ -375,16 +381,16 @@ def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry], *, begu
     return bool(digest) and sides == {"source"} and entry.body["scenario"] == charge.scenario
 
 
-def _covering(journal: Journal, charge: Charge) -> Entry | None:
+def _covering_entry(journal: Journal, charge: Charge) -> Entry | None:
     if charge.side == "source" or not charge.digest:
         return None
     return next((e for e in _charged(journal) if e.body["digest"] == charge.digest and e.body["both"]), None)
 
 
-def _empty(body: dict[str, Any]) -> dict[str, Any]:
-    shown = ("time", "scenario", "experiment")
-    none = dict.fromkeys(("people", "epsilon", "delta", "lifetime", "curator", "all_runs", "agents"))
-    return {name: body[name] for name in shown} | none
+def _blank_row(body: dict[str, Any]) -> dict[str, Any]:
+    names = ("time", "scenario", "experiment")
+    blank = dict.fromkeys(("people", "epsilon", "delta", "lifetime", "curator", "all_runs", "agents"))
+    return {name: body[name] for name in names} | blank
 
 
 def _stored(entry: Entry) -> Charge:
@@ -426,20 +432,20 @@ def _sum(costs: Sequence[Paid]) -> Spent:
 
 def _one_side_each(costs: Sequence[Paid]) -> list[Paid]:
     """Charge a person who matches rows on both sides of a run with separate sides only for the more expensive side."""
-    found: list[Paid] = []
+    paid: list[Paid] = []
     for cost, inside in costs:
-        other = next((at for at, (each, _) in enumerate(found) if cost.apart and each.digest == cost.digest), None)
+        other = next((place for place, (each, _) in enumerate(paid) if cost.apart and each.digest == cost.digest), None)
         if other is None:
-            found.append((cost, inside))
+            paid.append((cost, inside))
             continue
-        before, there = found[other]
-        both, labels = there & inside, cost.labels or before.labels
-        epsilon, delta = max(cost.epsilon, before.epsilon), max(cost.delta, before.delta)
-        found[other] = before, there & ~both
-        found += [(replace(cost, epsilon=epsilon, delta=delta, labels=labels), both), (cost, inside & ~both)]
-    return found
+        earlier, mask = paid[other]
+        both, labels = mask & inside, cost.labels or earlier.labels
+        epsilon, delta = max(cost.epsilon, earlier.epsilon), max(cost.delta, earlier.delta)
+        paid[other] = earlier, mask & ~both
+        paid += [(replace(cost, epsilon=epsilon, delta=delta, labels=labels), both), (cost, inside & ~both)]
+    return paid
 
 
 def _pair(spent: Spent | Lifetime | Charge) -> str:
-    shown = (f"{value:g}" if float(f"{value:g}") == value else repr(value) for value in (spent.epsilon, spent.delta))
-    return f"({', '.join(shown)})"
+    texts = (f"{value:g}" if float(f"{value:g}") == value else repr(value) for value in (spent.epsilon, spent.delta))
+    return f"({', '.join(texts)})"

@@ -133,18 +133,18 @@ class Digester:
         paths = [found(folder / file) for file in table.files]
         return self.people(rows_of_files(paths, table), paths, id_column=table.id)
 
-    def _check_ids(self, who: People, column: str, place: str) -> None:
-        ids = who.ids(who.id_name)
-        which = f"{place}column {column!r} is the id of people"
-        if (who.names == np.uint64(who.id_name)).sum() > 1:
-            raise BadData(f"{which}, and another column has its name but for capitals or spaces: rename that one")
+    def _check_ids(self, people: People, column: str, place: str) -> None:
+        ids = people.ids(people.id_name)
+        label = f"{place}column {column!r} is the id of people"
+        if (people.names == np.uint64(people.id_name)).sum() > 1:
+            raise BadData(f"{label}, and another column has its name but for capitals or spaces: rename that one")
         if ids is None:
             raise BadData(f"{place}the table has no column {column!r}, which is named as the id of its people")
         if np.any(ids == np.uint64(self._text(""))):
-            raise BadData(f"{which}, and is empty in some rows: fill it")
+            raise BadData(f"{label}, and is empty in some rows: fill it")
         if len(np.unique(ids)) < len(ids):
             raise BadData(
-                f"{which}, and some rows have the same one (numbers with a fraction are compared to six digits, texts "
+                f"{label}, and some rows have the same one (numbers with a fraction are compared to six digits, texts "
                 "without capitals): what is promised holds for one row a person, so keep one row of each, and put a "
                 "letter before numbers of more digits"
             )
@@ -161,8 +161,8 @@ class Digester:
         digests[plain_numbers] = self._numbers(numbers[plain_numbers])
         if not plain_numbers.all():
             rest = folded.filter(polars.Series(~plain_numbers))
-            known = {text: self._text(text) for text in rest.unique()}
-            digests[~plain_numbers] = np.fromiter((known[text] for text in rest), dtype=np.uint64, count=len(rest))
+            hashes = {text: self._text(text) for text in rest.unique()}
+            digests[~plain_numbers] = np.fromiter((hashes[text] for text in rest), dtype=np.uint64, count=len(rest))
         return digests
 
     def name(self, column: str) -> int:
@@ -202,21 +202,21 @@ def decimals(numbers: Floats) -> tuple[Indices, Indices]:
     scaled[long], places[long] = np.rint(scaled[long] / 10).astype(np.int64), places[long] + 1
     short = (np.abs(scaled) < 10 ** (DIGITS - 1)) & (scaled != 0)
     scaled[short], places[short] = scaled[short] * 10, places[short] - 1
-    whole = (np.abs(numbers) >= 10**DIGITS) & (np.rint(numbers) == numbers)
-    scaled[whole], places[whole] = numbers[whole].astype(np.int64), 0
+    integral = (np.abs(numbers) >= 10**DIGITS) & (np.rint(numbers) == numbers)
+    scaled[integral], places[integral] = numbers[integral].astype(np.int64), 0
     places[scaled == 0] = 0
     return scaled, places
 
 
-def recognised(known: People, people: People) -> AnyArray:
+def recognised(reference: People, people: People) -> AnyArray:
     """Return for each of these people whether they are among those known before, shape (n,), bool."""
-    if set(known.files) & set(people.files):
+    if set(reference.files) & set(people.files):
         return np.ones(len(people), dtype=np.bool_)
-    ids = _both_ids(known, people)
+    ids = _both_ids(reference, people)
     if ids is not None:
         return _among(ids[1], ids[0])
     inside = np.zeros(len(people), dtype=np.bool_)
-    for before, now, surely in _compared(known, people):
+    for before, now, surely in _compared(reference, people):
         agree = _among(now, before)
         if surely or _beyond_chance(before, now, int(agree.sum())):
             inside |= agree
@@ -225,10 +225,10 @@ def recognised(known: People, people: People) -> AnyArray:
     return inside
 
 
-def _among(digests: Words, known: Words) -> AnyArray:
+def _among(digests: Words, reference: Words) -> AnyArray:
     import polars
 
-    return polars.Series(digests).is_in(polars.Series(known).implode()).to_numpy().astype(np.bool_)
+    return polars.Series(digests).is_in(polars.Series(reference).implode()).to_numpy().astype(np.bool_)
 
 
 def _beyond_chance(before: Words, now: Words, agreeing: int) -> bool:
@@ -247,14 +247,14 @@ def _beyond_chance(before: Words, now: Words, agreeing: int) -> bool:
     return agreeing > 4.0 * expected
 
 
-def by_id(known: People, people: People) -> bool:
+def by_id(reference: People, people: People) -> bool:
     """Return whether an id column decides which of these people are known."""
-    return _both_ids(known, people) is not None
+    return _both_ids(reference, people) is not None
 
 
-def _both_ids(known: People, people: People) -> tuple[Words, Words] | None:
-    for name in (people.id_name, known.id_name):
-        before, now = known.ids(name), people.ids(name)
+def _both_ids(reference: People, people: People) -> tuple[Words, Words] | None:
+    for name in (people.id_name, reference.id_name):
+        before, now = reference.ids(name), people.ids(name)
         if before is not None and now is not None:
             return before, now
     return None
@@ -269,31 +269,31 @@ def _placed(cells: Words) -> Words:
     return np.asarray(cells * (words | np.uint64(1)))
 
 
-def _compared(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
+def _compared(reference: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
     """Yield the rows' sums over some columns of both tables, and whether every agreement counts, or only many do."""
-    d, e = known.cells.shape[1], people.cells.shape[1]
+    d, e = reference.cells.shape[1], people.cells.shape[1]
     if d == e:
-        yield _sums(known.cells), _sums(people.cells), True
-    shared = np.intersect1d(known.names[known.names > 0], people.names) if d and e else ()
-    yield from _named(known, people)
+        yield _sums(reference.cells), _sums(people.cells), True
+    shared = np.intersect1d(reference.names[reference.names > 0], people.names) if d and e else ()
+    yield from _named(reference, people)
     if len(shared) < min(d, e):  # names do not identify all columns
-        yield from _without_one(known.cells, people.cells)
-        yield from _by_places(known.cells, people.cells)
-    yield from _by_totals(known.cells, people.cells)
-    yield from _by_values(known.cells, people.cells)
+        yield from _without_one(reference.cells, people.cells)
+        yield from _by_places(reference.cells, people.cells)
+    yield from _by_totals(reference.cells, people.cells)
+    yield from _by_values(reference.cells, people.cells)
 
 
-def _named(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
+def _named(reference: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
     """Compare on the columns that both tables name, and on all of these but one, if they are half of either table's."""
-    if not (known.names.all() and people.names.all()):
+    if not (reference.names.all() and people.names.all()):
         return
-    shared, first, second = np.intersect1d(known.names, people.names, return_indices=True)
-    least = -(-min(len(known.names), len(people.names)) // 2)
+    shared, first, second = np.intersect1d(reference.names, people.names, return_indices=True)
+    least = -(-min(len(reference.names), len(people.names)) // 2)
     if len(shared) < max(1, least):
         return
-    one, other = _placed(known.cells[:, first]), _placed(people.cells[:, second])
+    one, other = _placed(reference.cells[:, first]), _placed(people.cells[:, second])
     before, now = _sums(one), _sums(other)
-    yield before, now, len(shared) == min(len(known.names), len(people.names))
+    yield before, now, len(shared) == min(len(reference.names), len(people.names))
     if len(shared) > max(1, least):
         for place in range(len(shared)):
             yield before - one[:, place], now - other[:, place], False
@@ -315,8 +315,8 @@ def _by_places(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
     d, e = one.shape[1], other.shape[1]
     fewer, more = min(d, e), abs(d - e)
     for first in range(more + 1 if fewer and more else 0):
-        some = slice(first, first + fewer)
-        before, now = one[:, some] if d > e else one, other[:, some] if e > d else other
+        window = slice(first, first + fewer)
+        before, now = one[:, window] if d > e else one, other[:, window] if e > d else other
         yield _sums(_placed(before)), _sums(_placed(now)), first in (0, more)
 
 
@@ -325,9 +325,9 @@ def _by_totals(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
     unique = [
         np.unique(cells.sum(axis=0, dtype=np.uint64), return_index=True, return_counts=True) for cells in (one, other)
     ]
-    (first, places, _), (second, others, _) = ([part[each[2] == 1] for part in each] for each in unique)
+    (first, places, _), (second, other_places, _) = ([part[each[2] == 1] for part in each] for each in unique)
     _, left, right = np.intersect1d(first, second, assume_unique=True, return_indices=True)
-    yield from _matched(one, other, dict(zip(places[left].tolist(), others[right].tolist(), strict=True)))
+    yield from _matched(one, other, dict(zip(places[left].tolist(), other_places[right].tolist(), strict=True)))
 
 
 def _by_values(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
@@ -377,22 +377,22 @@ def rows_of_files(paths: Sequence[Path], table: TableSource) -> Iterator[polars.
     shared: set[str] = set()
     for number, path in enumerate(paths):
         names = columns_of(path, table.layout)
-        once = {name for name in names if names.count(name) == 1}
-        shared = once if number == 0 else shared & once
+        unique = {name for name in names if names.count(name) == 1}
+        shared = unique if number == 0 else shared & unique
     shared -= {table.label.column}
-    wanted = frozenset(shared)
+    columns = frozenset(shared)
     for path in paths:
-        wanted &= _readable(path, table.layout, wanted)
+        columns &= _readable(path, table.layout, columns)
     for path in paths:
-        yield from (piece.frame for piece in cached_pieces(path, table.layout, wanted))
+        yield from (piece.frame for piece in cached_pieces(path, table.layout, columns))
 
 
 def _readable(path: Path, layout: Layout, names: frozenset[str]) -> frozenset[str]:
     import polars
 
-    def reads(some: frozenset[str]) -> bool:
+    def reads(columns: frozenset[str]) -> bool:
         try:
-            for _ in pieces(path, layout, some):
+            for _ in pieces(path, layout, columns):
                 if not is_typed(path):
                     break  # every field of a text file has a text
         except (BadData, polars.exceptions.PolarsError):
@@ -411,8 +411,8 @@ def rows_of_data(data: Any, label: str | None, layout: Layout) -> tuple[polars.D
 
     if is_file(data):
         path, names = Path(data), columns_of(Path(data), layout)
-        wanted = _readable(path, layout, frozenset(name for name in names if names.count(name) == 1 and name != label))
-        return polars.concat([piece.frame for piece in pieces(path, layout, wanted)]), True
+        usable = _readable(path, layout, frozenset(name for name in names if names.count(name) == 1 and name != label))
+        return polars.concat([piece.frame for piece in pieces(path, layout, usable)]), True
     if is_frame(data):
         names = list(data.columns)
         columns = {str(name): data[name] for name in names if names.count(name) == 1 and name != label}
@@ -426,10 +426,10 @@ def _texts(columns: dict[str, Any]) -> polars.DataFrame:
 
     from common.data.columns import canonical_texts
 
-    found = []
+    series = []
     for name, column in columns.items():
         try:
-            found.append(canonical_texts(column, name))
+            series.append(canonical_texts(column, name))
         except BadData:
             continue
-    return polars.DataFrame(found)
+    return polars.DataFrame(series)

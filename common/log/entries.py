@@ -84,17 +84,17 @@ class Extension(Value):
         if old is not None and old.chain != self.head.chain:
             return False
         if self.since == 0:
-            reached, first, found = START, None, old is None
+            chain_hash, first, includes_old = START, None, old is None
         elif old is not None and old.entries == self.since:
-            reached, first, found = old.hash, self.head.chain, True
+            chain_hash, first, includes_old = old.hash, self.head.chain, True
         else:
             return False
-        for at, each in enumerate(self.links, start=self.since + 1):
-            reached = linked(reached, each)
-            first = first or reached
-            found = found or (old is not None and (old.entries, old.hash) == (at, reached))
-        end = (first, self.since + len(self.links), reached)
-        return found and end == (self.head.chain, self.head.entries, self.head.hash)
+        for index, each in enumerate(self.links, start=self.since + 1):
+            chain_hash = linked(chain_hash, each)
+            first = first or chain_hash
+            includes_old = includes_old or (old is not None and (old.entries, old.hash) == (index, chain_hash))
+        end = (first, self.since + len(self.links), chain_hash)
+        return includes_old and end == (self.head.chain, self.head.entries, self.head.hash)
 
 
 def link_of(index: int, kind: str, payload: bytes) -> str:

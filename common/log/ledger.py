@@ -151,7 +151,7 @@ class Journal:
 
     Args:
         folder: Locked by this process; a new ledger is made if the folder has none of its files.
-        about: The contents of a new ledger's first entry.
+        facts: The contents of a new ledger's first entry.
         witnesses: Services that store the heads, too. They are entries of the ledger: later starts must name them.
         reach: Opens a witness of the ledger that is not named, by its place; None: each must be named.
 
@@ -166,17 +166,17 @@ class Journal:
     def __init__(
         self,
         folder: Path,
-        about: dict[str, Any],
+        facts: dict[str, Any],
         witnesses: Sequence[Witness] = (),
         reach: Callable[[str], Witness] | None = None,
     ) -> None:
         self._heads, self._stored = folder / HEADS, 0
         self._published: Head | None = None
         self._witnesses, self._reach = tuple(witnesses), reach
-        self._known: dict[str, Head | None] = {}
+        self._last_heads: dict[str, Head | None] = {}
         self.chain = Chain(folder / LEDGER)
         self.closed = next((str(entry.body["why"]) for entry in self.chain.entries if entry.kind == CLOSED), None)
-        self._open(folder, about)
+        self._open(folder, facts)
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably; call :meth:`publish` before anything depends on it."""
@@ -199,7 +199,7 @@ class Journal:
             self._store(canonical.encode(signed_head(self.identity, head).wire()))
             if self.closed is None:
                 for witness in self._witnesses:
-                    self._tell(witness, head)
+                    self._publish_to(witness, head)
         self._published = head
 
     def _store(self, head: bytes) -> None:
@@ -227,35 +227,35 @@ class Journal:
 
     def witnesses_lacking(self) -> str | None:
         """Return, in words, how many witnesses cannot be written at present; None if all can, or it is closed."""
-        silent = 0
+        count = 0
         for witness in () if self.closed is not None else self._witnesses:
             try:
                 witness.check_writable()
             except (OSError, TandemError):
-                silent += 1
-        return f"{silent} of {len(self._witnesses)} cannot be written" if silent else None
+                count += 1
+        return f"{count} of {len(self._witnesses)} cannot be written" if count else None
 
     def add_witness(self, witness: Witness, *, opened: bool) -> None:
         """Publish heads to a further witness from now on, which later starts need not name."""
         if self.closed is not None:
             return
-        known = self._known[witness.place] = last_head(witness)
-        if known is None and opened:
+        head = self._last_heads[witness.place] = last_head(witness)
+        if head is None and opened:
             raise BrokenLedger(f"the witness {witness.place} has forgotten this ledger. {REMEDY}")
-        self._check(f"the witness {witness.place}", known)
+        self._check(f"the witness {witness.place}", head)
         self._witnesses, self._published = (*self._witnesses, witness), None
         self.publish()
 
-    def _open(self, folder: Path, about: dict[str, Any]) -> None:
+    def _open(self, folder: Path, facts: dict[str, Any]) -> None:
         if not len(self.chain):
             # The ledger is created before the key, so if there is a key, there was a ledger.
             if (folder / KEY).exists() or self._heads.exists():
                 raise BrokenLedger(f"the ledger {self.chain.path} is gone, or empty. {REMEDY}")
             try:
-                self.chain.append(GENESIS, {**about, "number": secrets.token_hex(16)})
+                self.chain.append(GENESIS, {**facts, "number": secrets.token_hex(16)})
             except OSError as error:  # a full disk: the lock shows that the folder can be written
-                why = f"cannot be begun ({error.strerror}){MAKE_ROOM}"
-                raise BadInput(f"the ledger {self.chain.path} {why}") from None
+                reason = f"cannot be begun ({error.strerror}){MAKE_ROOM}"
+                raise BadInput(f"the ledger {self.chain.path} {reason}") from None
         with _storing():
             self.chain.synchronize()
             self.identity = Identity.load_or_create(folder / KEY)
@@ -272,32 +272,32 @@ class Journal:
         if self._reach is not None:
             named = {witness.place for witness in self._witnesses}
             self._witnesses += tuple(self._reach(place) for place in used if place not in named)
-        given = {witness.place: witness for witness in self._witnesses}
+        by_place = {witness.place: witness for witness in self._witnesses}
         for place in used:
-            if place not in given:
+            if place not in by_place:
                 raise BrokenLedger(f"this ledger has the witness {place}: give it with --witness")
-        for place, witness in given.items():
-            known = self._known[place] = last_head(witness)
-            if known is None and place in used and len(self.chain) > 2:
+        for place, witness in by_place.items():
+            head = self._last_heads[place] = last_head(witness)
+            if head is None and place in used and len(self.chain) > 2:
                 raise BrokenLedger(f"the witness {place} has forgotten this ledger. {REMEDY}")
-            self._check(f"the witness {place}", known)
-        for place in [place for place in given if place not in used]:
+            self._check(f"the witness {place}", head)
+        for place in [place for place in by_place if place not in used]:
             # It must accept a head before the ledger depends on it: else a wrong place would make the ledger unusable.
             with _storing():
-                self._tell(given[place], self.chain.head())
+                self._publish_to(by_place[place], self.chain.head())
             self.append(WITNESS, {"place": place})
 
-    def _check(self, who: str, known: Head | None) -> None:
-        if known is not None and not self.chain.holds(known):
-            raise BrokenLedger(f"{behind(who, known, self.chain.head())}. {REMEDY}")
+    def _check(self, holder: str, head: Head | None) -> None:
+        if head is not None and not self.chain.holds(head):
+            raise BrokenLedger(f"{behind(holder, head, self.chain.head())}. {REMEDY}")
 
-    def _tell(self, witness: Witness, head: Head) -> None:
-        known = self._known.get(witness.place)
-        if known == head:
+    def _publish_to(self, witness: Witness, head: Head) -> None:
+        last = self._last_heads.get(witness.place)
+        if last == head:
             return
-        extension = self.chain.extension(known.entries if known else 0, head.entries)
+        extension = self.chain.extension(last.entries if last else 0, head.entries)
         witness.keep(self.identity.sign(extension.KIND, extension.wire()))
-        self._known[witness.place] = head
+        self._last_heads[witness.place] = head
 
 
 def read_head(path: Path, key: str) -> Head:

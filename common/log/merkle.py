@@ -23,7 +23,7 @@ class Tree:
         level = b"".join(map(_leaf, leaves))
         self._levels = [level]
         while len(level) > _SIZE:
-            level = b"".join(_above(level[at : at + 2 * _SIZE]) for at in range(0, len(level), 2 * _SIZE))
+            level = b"".join(_parent(level[at : at + 2 * _SIZE]) for at in range(0, len(level), 2 * _SIZE))
             self._levels.append(level)
 
     def __len__(self) -> int:
@@ -35,23 +35,23 @@ class Tree:
 
     def find(self, leaf: bytes) -> int | None:
         """Return the first index of a leaf, None if there is no such leaf."""
-        wanted, at = _leaf(leaf), -1
-        while (at := self._levels[0].find(wanted, at + 1)) >= 0:
-            if at % _SIZE == 0:
-                return at // _SIZE
+        target, offset = _leaf(leaf), -1
+        while (offset := self._levels[0].find(target, offset + 1)) >= 0:
+            if offset % _SIZE == 0:
+                return offset // _SIZE
         return None
 
     def path(self, index: int) -> tuple[str, ...]:
         """Return the sibling hashes on the way from a leaf to the root, from the bottom up, hex."""
         if not 0 <= index < len(self):
             raise IndexError(f"there are {len(self)} leaves, and none with number {index}")
-        found = []
+        hashes = []
         for level in self._levels[:-1]:
-            beside = level[(index ^ 1) * _SIZE : (index ^ 1) * _SIZE + _SIZE]
-            if beside:
-                found.append(beside.hex())
+            sibling = level[(index ^ 1) * _SIZE : (index ^ 1) * _SIZE + _SIZE]
+            if sibling:
+                hashes.append(sibling.hex())
             index //= 2
-        return tuple(found)
+        return tuple(hashes)
 
     def consistency(self, first: int) -> tuple[str, ...]:
         """Return the consistency proof for the first ``first`` leaves, hex (RFC 9162, section 2.1.4.1)."""
@@ -93,7 +93,7 @@ class RunningRoot:
     def add(self, leaf: bytes) -> None:
         level, node = 0, _leaf(leaf)
         while self._peaks and self._peaks[-1][0] == level:
-            level, node = level + 1, _above(self._peaks.pop()[1] + node)
+            level, node = level + 1, _parent(self._peaks.pop()[1] + node)
         self._peaks.append((level, node))
 
     @property
@@ -106,7 +106,7 @@ def _joined(peaks: Sequence[bytes]) -> str:
         return _EMPTY
     node = peaks[-1]
     for left in reversed(peaks[:-1]):
-        node = _above(left + node)
+        node = _parent(left + node)
     return node.hex()
 
 
@@ -122,15 +122,15 @@ def root_from_inclusion_proof(leaf: bytes, index: int, count: int, path: Sequenc
     """Return the root that a path gives for leaf number ``index`` of ``count``; None if index or path is invalid."""
     if not 0 <= index < count or not all(map(_NODE.fullmatch, path)):
         return None
-    node, left = _leaf(leaf), [bytes.fromhex(each) for each in path]
+    node, siblings = _leaf(leaf), [bytes.fromhex(each) for each in path]
     while count > 1:
         if index ^ 1 < count:
-            if not left:
+            if not siblings:
                 return None
-            beside = left.pop(0)
-            node = _above(beside + node if index % 2 else node + beside)
+            sibling = siblings.pop(0)
+            node = _parent(sibling + node if index % 2 else node + sibling)
         index, count = index // 2, (count + 1) // 2
-    return None if left else node.hex()
+    return None if siblings else node.hex()
 
 
 def verify_consistency(older: str, first: int, newer: str, count: int, path: Sequence[str]) -> bool:
@@ -146,20 +146,20 @@ def verify_consistency(older: str, first: int, newer: str, count: int, path: Seq
     if not hashes or not all(map(_NODE.fullmatch, hashes)):
         return False
     nodes = [bytes.fromhex(each) for each in hashes]
-    at, last = first - 1, count - 1
-    while at % 2:
-        at, last = at // 2, last // 2
+    index, last = first - 1, count - 1
+    while index % 2:
+        index, last = index // 2, last // 2
     old = new = nodes[0]
-    for beside in nodes[1:]:
+    for sibling in nodes[1:]:
         if last == 0:
             return False
-        if at % 2 or at == last:
-            old, new = _above(beside + old), _above(beside + new)
-            while at % 2 == 0 and at:
-                at, last = at // 2, last // 2
+        if index % 2 or index == last:
+            old, new = _parent(sibling + old), _parent(sibling + new)
+            while index % 2 == 0 and index:
+                index, last = index // 2, last // 2
         else:
-            new = _above(new + beside)
-        at, last = at // 2, last // 2
+            new = _parent(new + sibling)
+        index, last = index // 2, last // 2
     return last == 0 and (old.hex(), new.hex()) == (older, newer)
 
 
@@ -167,5 +167,5 @@ def _leaf(leaf: bytes) -> bytes:
     return hashlib.sha256(b"\x00" + leaf).digest()
 
 
-def _above(pair: bytes) -> bytes:
+def _parent(pair: bytes) -> bytes:
     return pair if len(pair) == _SIZE else hashlib.sha256(b"\x01" + pair).digest()

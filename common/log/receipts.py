@@ -109,31 +109,31 @@ class StoredCheckpoint(Value):
         return Checkpoint.parse_signed(verify(self.checkpoint, Checkpoint.KIND, referee))
 
     def seen(self) -> dict[str, Witnessed]:
-        found = {}
+        statements = {}
         digest = Checkpoint.parse(self.checkpoint.message).fingerprint()
         for signed in self.witnessed:
-            seen = Witnessed.parse_signed(verify(signed, Witnessed.KIND))
-            if seen.checkpoint != digest:
+            statement = Witnessed.parse_signed(verify(signed, Witnessed.KIND))
+            if statement.checkpoint != digest:
                 raise Forged(f"witness {signed.key[:16]}... has signed another checkpoint")
-            found[signed.key] = seen
-        return found
+            statements[signed.key] = statement
+        return statements
 
 
-def check_contradiction(shown: object, put: Signed, witness: str) -> None:
+def check_contradiction(evidence: object, put: Signed, witness: str) -> None:
     """Verify a witness's claim that it has seen another history of a run than a checkpoint states.
 
-    ``shown`` is the witness's evidence, as received. PeerMisbehaved if it is not a checkpoint that the run's referee
+    ``evidence`` is the witness's, as received. PeerMisbehaved if it is not a checkpoint that the run's referee
     has signed and that contradicts ``put``.
     """
     checkpoint = Checkpoint.parse(put.message)
     try:
-        signed = Signed.parse(canonical.decode(str(shown).encode()))
-        known = Checkpoint.parse(verify(signed, Checkpoint.KIND, put.key))
+        signed = Signed.parse(canonical.decode(str(evidence).encode()))
+        other = Checkpoint.parse(verify(signed, Checkpoint.KIND, put.key))
     except (BadMessage, Forged):
-        known = checkpoint
-    same = known.model_copy(update={"time": checkpoint.time}) == checkpoint
-    further = checkpoint.entries > known.entries and checkpoint.configuration == known.configuration
-    if known.run != checkpoint.run or same or further:
+        other = checkpoint
+    same = other.model_copy(update={"time": checkpoint.time}) == checkpoint
+    further = checkpoint.entries > other.entries and checkpoint.configuration == other.configuration
+    if other.run != checkpoint.run or same or further:
         raise PeerMisbehaved(
             f"{witness} does not keep a checkpoint of run {checkpoint.run!r}, says that it has seen another history, "
             "and shows none that the run's referee has signed"
@@ -207,8 +207,8 @@ def receipt_for(signer: Identity, run: object, question: object, report: str, no
 def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "") -> Receipt:
     """Verify that a receipt is the referee's for this report, and return it; else Forged."""
     receipt = Receipt.parse_signed(verify(signed, Receipt.KIND, referee, whose))
-    about = report.message.get("run"), report.message.get("question"), report.signature
-    if (receipt.run, receipt.question, receipt.report) != about:
+    subject = report.message.get("run"), report.message.get("question"), report.signature
+    if (receipt.run, receipt.question, receipt.report) != subject:
         raise Forged("the referee's receipt is for another report: it is not known to be stored")
     return receipt
 
@@ -273,10 +273,10 @@ def beacon_value(
             f"the beacon's words are not about the first {ROUND} entries of this run: {checkpoint.entries} of "
             f"{checkpoint.run!r}"
         )
-    seen = words.seen()
-    if not seen or len(seen) != len(words.witnessed):
+    statements = words.seen()
+    if not statements or len(statements) != len(words.witnessed):
         raise Forged("the beacon has one word of each witness, and of one witness at least")
-    if witnesses is not None and seen.keys() != set(witnesses):
+    if witnesses is not None and statements.keys() != set(witnesses):
         raise Forged("the beacon's words are not those of the witnesses that the run's configuration names")
     signatures = {signed.key: signed.signature for signed in words.witnessed}
     return hashlib.sha256(canonical.encode(signatures)).hexdigest()

@@ -64,11 +64,11 @@ def append(last: SignedEntry | None, kind: str, body: dict[str, Any], signer: Id
     """Return the entry that follows ``last``."""
     entry, _ = following(last, kind, body)
     signature = signer.sign_bytes(_KIND, bytes.fromhex(entry.hash))
-    found = SignedEntry(
+    signed_entry = SignedEntry(
         index=entry.index, previous=entry.previous, kind=kind, body=entry.body, hash=entry.hash, signature=signature
     )
-    found.payload = entry.payload
-    return found
+    signed_entry.payload = entry.payload
+    return signed_entry
 
 
 def check_entry(entry: SignedEntry, key: str) -> None:
@@ -84,38 +84,38 @@ def read(lines: Iterable[bytes], key: str | None = None) -> list[StoredEntry]:
     The referee's public key is by default the one that entry 0 states. AuditFailed names the first line that does not
     verify, and the reason.
     """
-    found: list[StoredEntry] = []
+    entries: list[StoredEntry] = []
     verifier = Verifier()
-    for number, ended in enumerate(lines, start=1):
-        where, line = f"transcript line {number}", ended.removesuffix(b"\n")
+    for number, raw in enumerate(lines, start=1):
+        place, line = f"transcript line {number}", raw.removesuffix(b"\n")
         if number > MOST_ENTRIES:
             raise AuditFailed(f"the transcript has more than {MOST_ENTRIES:,} entries: no run has as many")
-        if line == ended:
-            raise AuditFailed(f"{where} has no end: the transcript was cut", line=number)
+        if line == raw:
+            raise AuditFailed(f"{place} has no end: the transcript was cut", line=number)
         try:
             entry = SignedEntry.parse(canonical.decode(line))
             if number == 1:
                 _check_protocol(entry.body)
             verifier.follow(entry)
         except BadMessage as error:
-            raise AuditFailed(f"{where} cannot be read: {error.detail}", line=number) from None
+            raise AuditFailed(f"{place} cannot be read: {error.detail}", line=number) from None
         except Forged as error:
-            raise AuditFailed(f"{where} {error.detail}", line=number) from None
+            raise AuditFailed(f"{place} {error.detail}", line=number) from None
         if line != entry.line().encode("utf-8"):
-            raise AuditFailed(f"{where} is not in canonical form: it was changed", line=number)
+            raise AuditFailed(f"{place} is not in canonical form: it was changed", line=number)
         key = key or str(entry.body.get("referee", ""))
         try:
             verify_bytes(key, _KIND, bytes.fromhex(entry.hash), entry.signature)
         except Forged as error:
-            raise AuditFailed(f"{where}: {error.detail}", line=number) from None
-        found.append(StoredEntry(entry, line))
-    if not found:
+            raise AuditFailed(f"{place}: {error.detail}", line=number) from None
+        entries.append(StoredEntry(entry, line))
+    if not entries:
         raise AuditFailed("the transcript is empty: a run that ended while it waited to begin has nothing to verify")
-    return found
+    return entries
 
 
 def _check_protocol(body: dict[str, Any]) -> None:
     configuration = body.get("configuration")
-    found = configuration.get("version") if isinstance(configuration, dict) else None
-    if isinstance(found, int) and found != PROTOCOL:
-        raise AuditFailed(skew("the run's configuration", found, release_of(found)).detail, line=1)
+    version = configuration.get("version") if isinstance(configuration, dict) else None
+    if isinstance(version, int) and version != PROTOCOL:
+        raise AuditFailed(skew("the run's configuration", version, release_of(version)).detail, line=1)

@@ -50,8 +50,8 @@ class Witness(Protocol):
 
 def last_head(witness: Witness) -> Head | None:
     """Return the newest head of the ledger that a witness has stored, None if there is none."""
-    kept = witness.kept()
-    return Extension.parse(verify(kept[-1].checkpoint, Extension.KIND)).head if kept else None
+    checkpoints = witness.kept()
+    return Extension.parse(verify(checkpoints[-1].checkpoint, Extension.KIND)).head if checkpoints else None
 
 
 class FileWitness:
@@ -68,23 +68,23 @@ class FileWitness:
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:
-            found = self._newest(last_line(file)[0])
-        return [] if found is None else [StoredCheckpoint(checkpoint=found)]
+            newest = self._newest(last_line(file)[0])
+        return [] if newest is None else [StoredCheckpoint(checkpoint=newest)]
 
     def keep(self, signed: Signed) -> None:
-        wanted = Extension.parse(verify(signed, Extension.KIND))
+        extension = Extension.parse(verify(signed, Extension.KIND))
         with held_file(self._path) as file:
             line, end = last_line(file)
-            found = self._newest(line)
-            if found is not None and found.key != signed.key:
-                raise Forged(f"the heads in {self.place} were signed by {found.key[:16]}..., not {signed.key[:16]}...")
-            known = None if found is None else Extension.parse(found.message).head
-            if known == wanted.head:
+            newest = self._newest(line)
+            if newest is not None and newest.key != signed.key:
+                raise Forged(f"the heads in {self.place} were signed by {newest.key[:16]}..., not {signed.key[:16]}...")
+            head = None if newest is None else Extension.parse(newest.message).head
+            if head == extension.head:
                 os.fsync(file.fileno())  # the process that wrote it may have failed to do so
                 return
-            if not wanted.extends(known):
-                why = behind(f"the witness {self.place}", known, wanted.head)
-                raise RolledBack(f"{why}. Go on with the newest copy of the ledger")
+            if not extension.extends(head):
+                reason = behind(f"the witness {self.place}", head, extension.head)
+                raise RolledBack(f"{reason}. Go on with the newest copy of the ledger")
             append_line(file.fileno(), end, canonical.encode(signed.wire()))
 
     def check_writable(self) -> None:
@@ -116,23 +116,23 @@ def held_file(path: Path) -> Iterator[IO[bytes]]:
 
 def last_line(file: IO[bytes]) -> tuple[bytes | None, int]:
     """Return the last complete line of a file, None if there is none, and its end; a partial line may follow."""
-    at, read = file.seek(0, os.SEEK_END), b""
-    while at > 0 and read.count(b"\n") < 2:
-        before, at = at, max(0, at - _BLOCK)
-        file.seek(at)
-        read = file.read(before - at) + read
-    whole, newline, _ = read.rpartition(b"\n")
-    return (whole.rpartition(b"\n")[2] if newline else None), at + len(whole) + len(newline)
+    start, read = file.seek(0, os.SEEK_END), b""
+    while start > 0 and read.count(b"\n") < 2:
+        end, start = start, max(0, start - _BLOCK)
+        file.seek(start)
+        read = file.read(end - start) + read
+    lines, newline, _ = read.rpartition(b"\n")
+    return (lines.rpartition(b"\n")[2] if newline else None), start + len(lines) + len(newline)
 
 
-def behind(who: str, known: Head | None, found: Head) -> str:
+def behind(holder: str, expected: Head | None, actual: Head) -> str:
     """Return the message that a ledger is not the one that someone has seen."""
-    if known is None:
-        return f"{who} was shown a ledger that does not begin at its beginning"
-    if known.chain != found.chain:
+    if expected is None:
+        return f"{holder} was shown a ledger that does not begin at its beginning"
+    if expected.chain != actual.chain:
         what = "another ledger"
-    elif known.entries > found.entries:
-        what = f"only {found.entries} entries: it was put back or cut off"
+    elif expected.entries > actual.entries:
+        what = f"only {actual.entries} entries: it was put back or cut off"
     else:
         what = "another entry there: it was edited, or went on in two copies"
-    return f"{who} has seen {known.entries} entries of this ledger, and here is {what}"
+    return f"{holder} has seen {expected.entries} entries of this ledger, and here is {what}"

@@ -57,32 +57,34 @@ def sum_over_columns(model: Model, weights: Sequence[float], intercept: float, u
 
 def linear_terms(model: Model) -> Sum | None:
     """Return the margin of a half-space, or the prediction of a regression, over columns; None for other kinds."""
-    found = model.hypothesis
-    if isinstance(found, Relabelled):
-        found = found.hypothesis
-    if isinstance(found, Regressor):
-        return _regression(found, model)
-    return sum_over_columns(model, found.weights, -found.threshold) if isinstance(found, Linear) else None
+    hypothesis = model.hypothesis
+    if isinstance(hypothesis, Relabelled):
+        hypothesis = hypothesis.hypothesis
+    if isinstance(hypothesis, Regressor):
+        return _regression(hypothesis, model)
+    if isinstance(hypothesis, Linear):
+        return sum_over_columns(model, hypothesis.weights, -hypothesis.threshold)
+    return None
 
 
-def _regression(found: Regressor, model: Model) -> Sum:
+def _regression(regressor: Regressor, model: Model) -> Sum:
     outcome = target_of(model)
-    total = sum_over_columns(model, found.weights, found.intercept, outcome.high - outcome.low)
+    total = sum_over_columns(model, regressor.weights, regressor.intercept, outcome.high - outcome.low)
     return Sum(total.intercept + outcome.low, total.terms)
 
 
 def lines(model: Model) -> list[str]:
     """Return the model in words, as lines of text; all of it follows from the answer and the scenario."""
     outcome = target_of(model)
-    about = f"predicts {outcome.column}: "
-    about += " or ".join(outcome.names) if outcome.names else f"a number in {outcome.low:g} .. {outcome.high:g}"
-    shown = [about, *_lines(model.hypothesis, model)]
+    summary = f"predicts {outcome.column}: "
+    summary += " or ".join(outcome.names) if outcome.names else f"a number in {outcome.low:g} .. {outcome.high:g}"
+    lines = [summary, *_lines(model.hypothesis, model)]
     if model.table.shortens and model.hypothesis.inputs:
-        shown.append(
+        lines.append(
             f"Rows whose features are longer than {model.table.norm:g} are shortened by a factor s < 1 first: a number "
             f"v then counts as low + s (v - low), low its lower bound, and a category as s instead of 1."
         )
-    return shown
+    return lines
 
 
 def _lines(hypothesis: Hypothesis, model: Model) -> list[str]:
@@ -97,20 +99,20 @@ def _lines(hypothesis: Hypothesis, model: Model) -> list[str]:
             return [f"{outcome.column} is this sum, clipped to {outcome.low:g} .. {outcome.high:g}:", *_table(total)]
         case Network():
             activations = [(f"unit {number + 1}", weight) for number, weight in enumerate(hypothesis.output)]
-            shown = [f"{positive} where this sum of hidden units' z/(1 + |z|) is above 0, else {negative}:"]
-            shown += [f"  {name}  {value:+.4g}" for name, value in [("intercept", -hypothesis.threshold), *activations]]
+            lines = [f"{positive} where this sum of hidden units' z/(1 + |z|) is above 0, else {negative}:"]
+            lines += [f"  {name}  {value:+.4g}" for name, value in [("intercept", -hypothesis.threshold), *activations]]
             for number, (weights, threshold) in enumerate(zip(hypothesis.hidden, hypothesis.thresholds, strict=True)):
-                shown += [f"z of unit {number + 1}:", *_table(sum_over_columns(model, weights, -threshold))]
-            return shown[: 10 * MAX_LINES]
+                lines += [f"z of unit {number + 1}:", *_table(sum_over_columns(model, weights, -threshold))]
+            return lines[: 10 * MAX_LINES]
         case Relabelled():
             return _lines(hypothesis.hypothesis, model)
         case Recalibrated():
             return _recalibrated(hypothesis, model, negative, positive)
         case Argmax():
-            shown = ["The class whose score is greatest, the first of several:"]
+            lines = ["The class whose score is greatest, the first of several:"]
             for name, scored in zip(outcome.names, hypothesis.hypotheses, strict=True):
-                shown += [f"score of {name}:", *_score(scored, model)]
-            return shown[: 10 * MAX_LINES]
+                lines += [f"score of {name}:", *_score(scored, model)]
+            return lines[: 10 * MAX_LINES]
         case Constant():
             return [f"{positive if hypothesis.label > 0 else negative} for every row."]
         case Stump():
@@ -119,13 +121,13 @@ def _lines(hypothesis: Hypothesis, model: Model) -> list[str]:
         case Parity(features=()):
             return [f"{negative} for every row."]
         case Conjunction() | Parity():
-            when = "all of these" if isinstance(hypothesis, Conjunction) else "an odd number of these"
-            asked = [f"  {question(model, feature, 0.5)}" for feature in hypothesis.features]
-            return [f"{positive} where {when} hold, else {negative}:", *asked]
+            quantifier = "all of these" if isinstance(hypothesis, Conjunction) else "an odd number of these"
+            questions = [f"  {question(model, feature, 0.5)}" for feature in hypothesis.features]
+            return [f"{positive} where {quantifier} hold, else {negative}:", *questions]
         case Trees():
             return _trees(hypothesis, model, negative, positive)
-    seen = list(dict.fromkeys(model.table.places[number][0].column for number in hypothesis.inputs))
-    return [f"A model of kind {hypothesis.kind!r}, which looks at {', '.join(seen) or 'no column'}."]
+    columns = list(dict.fromkeys(model.table.places[number][0].column for number in hypothesis.inputs))
+    return [f"A model of kind {hypothesis.kind!r}, which looks at {', '.join(columns) or 'no column'}."]
 
 
 def _score(hypothesis: Hypothesis, model: Model) -> list[str]:
@@ -138,8 +140,8 @@ def _table(total: Sum) -> list[str]:
     rows = [("intercept", f"{total.intercept:+.4g}", "")]
     for term in total.terms:
         if term.value is None:
-            over = f"over {term.low:g} .. {term.high:g}: {term.weight:+.4g}"
-            rows.append((f"{term.column}, a unit", f"{term.effect:+.4g}", over))
+            detail = f"over {term.low:g} .. {term.high:g}: {term.weight:+.4g}"
+            rows.append((f"{term.column}, a unit", f"{term.effect:+.4g}", detail))
         else:
             rows.append((f"{term.column} = {term.value}", f"{term.effect:+.4g}", ""))
     width, wide = (max(len(row[place]) for row in rows) for place in (0, 1))
@@ -161,24 +163,24 @@ def _recalibrated(hypothesis: Recalibrated, model: Model, negative: str, positiv
 
 def _trees(hypothesis: Trees, model: Model, negative: str, positive: str) -> list[str]:
     trees, nodes = len(hypothesis.roots), len(hypothesis.feature)
-    shown = [
+    lines = [
         f"{positive} where {hypothesis.base:+.4g} and the values of all trees add up to more than 0, else {negative} "
         f"({trees:,} tree{'s' if trees > 1 else ''} of {nodes:,} nodes):"
     ]
     for number, root in enumerate(hypothesis.roots, start=1):
         pending = [(root, 1, "")]
-        shown.append(f"  tree {number}")
-        while pending and len(shown) <= MAX_LINES:
+        lines.append(f"  tree {number}")
+        while pending and len(lines) <= MAX_LINES:
             node, depth, begin = pending.pop()
             indent = "  " * (depth + 1)
             if hypothesis.feature[node] == LEAF:
-                shown.append(f"{indent}{begin}{hypothesis.threshold[node]:+.4g}")
+                lines.append(f"{indent}{begin}{hypothesis.threshold[node]:+.4g}")
                 continue
-            shown.append(f"{indent}{begin}{question(model, hypothesis.feature[node], hypothesis.threshold[node])}?")
+            lines.append(f"{indent}{begin}{question(model, hypothesis.feature[node], hypothesis.threshold[node])}?")
             pending += [(hypothesis.left[node], depth + 1, "no: "), (hypothesis.right[node], depth + 1, "yes: ")]
-        if len(shown) > MAX_LINES:
-            return [*shown[:MAX_LINES], "  ... (all of it is in the JSON document)"]
-    return shown
+        if len(lines) > MAX_LINES:
+            return [*lines[:MAX_LINES], "  ... (all of it is in the JSON document)"]
+    return lines
 
 
 def question(model: Model, number: int, threshold: float) -> str:

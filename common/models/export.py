@@ -89,9 +89,9 @@ def export(model: Model, path: str | Path) -> Path:
 
         from common.models.pipeline import as_pipeline
 
-        written = BytesIO()
-        joblib.dump(as_pipeline(model), written)
-        write_durably(path, written.getvalue())
+        buffer = BytesIO()
+        joblib.dump(as_pipeline(model), buffer)
+        write_durably(path, buffer.getvalue())
     else:
         raise BadInput(f"a model is written as {', '.join(SUFFIXES)}, found {path.name!r}")
     return path

@@ -62,10 +62,10 @@ class Model(Value):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        for found in filter(None, (self.hypothesis, self.calibrated)):
-            if found.min_features > self.table.dimension:
+        for hypothesis in filter(None, (self.hypothesis, self.calibrated)):
+            if hypothesis.min_features > self.table.dimension:
                 raise ValueError(
-                    f"the hypothesis needs {found.min_features} features, the table has {self.table.dimension}"
+                    f"the hypothesis needs {hypothesis.min_features} features, the table has {self.table.dimension}"
                 )
         if self.classes[0] == self.classes[1]:
             raise ValueError("the two classes must have different names")
@@ -119,8 +119,8 @@ class Model(Value):
 
     def probabilities_by_class(self, features: AnyArray) -> Floats:
         """Return the probabilities of all classes, shape (n, C); of two classes, the negative one first."""
-        found = self.probabilities(features)
-        return found if found.ndim == 2 else np.stack([1.0 - found, found], axis=1)
+        probabilities = self.probabilities(features)
+        return probabilities if probabilities.ndim == 2 else np.stack([1.0 - probabilities, probabilities], axis=1)
 
     def ranks(self, features: AnyArray) -> Floats:
         """Return a score for each of n rows, shape (n,), above 0 where the answer is the positive label.
@@ -158,8 +158,8 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
     Raises:
         BadInput: If there is no answer, it is no hypothesis, or the people are simulated, so that there are no columns.
     """
-    ended = result if task is None else _task(result, task)
-    hypothesis = _hypothesis(scenario, ended)
+    outcome = result if task is None else _task(result, task)
+    hypothesis = _hypothesis(scenario, outcome)
     source = scenario.target.table or scenario.source.table
     if source is None:
         raise BadInput(
@@ -167,8 +167,8 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
             f"hypothesis predicts from features)"
         )
     table = Schema(features=source.features, label=source.label, norm=source.norm, layout=source.layout)
-    estimate, found = ended.get("estimate"), result.get("privacy")
-    privacy: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    estimate, guarantees = outcome.get("estimate"), result.get("privacy")
+    privacy: Mapping[str, Any] = guarantees if isinstance(guarantees, Mapping) else {}
     try:
         return Model(
             scenario=scenario.name,
@@ -178,7 +178,7 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
             classes=label_classes(table.label),
             loss=None if scenario.curator.learner is None else scenario.curator.learner.surrogate_loss,
             costs=scenario.agents.costs,
-            calibrated=None if ended.get("calibrated") is None else parse_hypothesis(ended["calibrated"]),
+            calibrated=None if outcome.get("calibrated") is None else parse_hypothesis(outcome["calibrated"]),
             estimate=None if estimate is None else Estimate.parse(estimate),
             privacy={who: PrivacyGuarantee.parse(privacy[who]) for who in ("curator", "agent") if who in privacy},
         )
@@ -191,16 +191,16 @@ def _task(result: Mapping[str, Any], task: int) -> Mapping[str, Any]:
     tasks = tasks if isinstance(tasks, list) else []
     if not 1 <= task <= len(tasks):
         raise BadInput(f"the run learned {len(tasks) or 'one thing and no'} tasks, found task {task}")
-    found = tasks[task - 1]
-    if not isinstance(found, Mapping):
+    outcome = tasks[task - 1]
+    if not isinstance(outcome, Mapping):
         raise BadInput(f"the result of task {task} is damaged: it must be a mapping")
-    return found
+    return outcome
 
 
-def _hypothesis(scenario: Scenario, ended: Mapping[str, Any]) -> Hypothesis:
-    answer = ended.get("answer")
+def _hypothesis(scenario: Scenario, outcome: Mapping[str, Any]) -> Hypothesis:
+    answer = outcome.get("answer")
     if answer is None:
-        raise BadInput(f"the run of scenario {scenario.name!r} ended without an answer: {ended.get('reason', '')}")
+        raise BadInput(f"the run of scenario {scenario.name!r} ended without an answer: {outcome.get('reason', '')}")
     try:
         return parse_hypothesis(answer)
     except BadMessage as error:
@@ -247,15 +247,15 @@ def predict(
         BadData: If a file cannot be read, a column is missing, or a field of a number is not a number.
         BadInput: If the model gives no probabilities, or cannot be used on new rows.
     """
-    notes, found, shares = Notes(), list[AnyArray](), list[Floats]()
+    notes, outputs, shares = Notes(), list[AnyArray](), list[Floats]()
     for features in _blocks(model, data, notes):
-        found.append(predictions(model, features, costs))
+        outputs.append(predictions(model, features, costs))
         if probabilities:
             shares.append(model.probabilities(features))
     lines = notes.sentences(model.table)
     if strict and lines:
         raise BadData("; ".join(lines))
-    return Predicted(np.concatenate(found), np.concatenate(shares) if probabilities else None, notes)
+    return Predicted(np.concatenate(outputs), np.concatenate(shares) if probabilities else None, notes)
 
 
 @works_after_fork
@@ -321,8 +321,8 @@ def target_of(model: Model) -> Target:
                 middle = feature.low + 0.5 * (feature.high - feature.low)
                 return Target(feature.column, (f"at most {middle:g}", f"above {middle:g}"))
             names = [group[0] for group in feature.groups]
-            others = [name for name in names if name != names[place]]
-            return Target(feature.column, (others[0] if len(others) == 1 else f"not {names[place]}", names[place]))
+            rest = [name for name in names if name != names[place]]
+            return Target(feature.column, (rest[0] if len(rest) == 1 else f"not {names[place]}", names[place]))
         case Argmax(first=first, hypotheses=hypotheses):
             places = model.table.places[first : first + len(hypotheses)]
             feature = places[0][0]
@@ -342,14 +342,14 @@ def predictions(model: Model, features: Singles, costs: Costs | None = None) -> 
 
     ``costs``: as in :func:`predict`.
     """
-    found, outcome = model.hypothesis, target_of(model)
+    hypothesis, outcome = model.hypothesis, target_of(model)
     if costs is not None:
         return np.asarray(outcome.names)[(model.log_odds(features) > costs.odds).astype(np.int64)]
     if not outcome.names:
-        return outcome.low + (outcome.high - outcome.low) * found.values(features)
-    if isinstance(found, Argmax):
-        return np.asarray(outcome.names)[found.classes(features)]
-    return np.asarray(outcome.names)[(found.predict(features) > 0).astype(np.int64)]
+        return outcome.low + (outcome.high - outcome.low) * hypothesis.values(features)
+    if isinstance(hypothesis, Argmax):
+        return np.asarray(outcome.names)[hypothesis.classes(features)]
+    return np.asarray(outcome.names)[(hypothesis.predict(features) > 0).astype(np.int64)]
 
 
 def class_names(features: Sequence[Feature], first: int) -> list[str]:

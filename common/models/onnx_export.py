@@ -50,22 +50,22 @@ class RowsWriter(GraphBuilder):
 
     def added(self, matrix: str, count: int, order: Sequence[int] = range(8)) -> str:
         """Add the first ``count`` columns: every eighth one, then these sums in pairs, in ``order``, then the rest."""
-        whole = count // 8 * 8
-        if not whole:
+        full = count // 8 * 8
+        if not full:
             return self.running(matrix, count)
-        folded = self("Reshape", self.columns(matrix, np.arange(whole)), np.array([-1, whole // 8, 8], dtype=np.int64))
-        last = self("Gather", self("CumSum", folded, np.int64(1)), np.int64(whole // 8 - 1), axis=1)
+        folded = self("Reshape", self.columns(matrix, np.arange(full)), np.array([-1, full // 8, 8], dtype=np.int64))
+        last = self("Gather", self("CumSum", folded, np.int64(1)), np.int64(full // 8 - 1), axis=1)
         sums = [self.columns(last, [place]) for place in order]
         while len(sums) > 1:
             sums = [self("Add", *pair) for pair in zip(sums[::2], sums[1::2], strict=True)]
-        if whole == count:
+        if full == count:
             return sums[0]
-        rest = self.columns(matrix, np.arange(whole, count))
-        return self.running(self("Concat", sums[0], rest, axis=1), count - whole + 1)
+        rest = self.columns(matrix, np.arange(full, count))
+        return self.running(self("Concat", sums[0], rest, axis=1), count - full + 1)
 
     def inline(self, model: Any, names: dict[str, str]) -> None:
         """Add another graph; ``names`` maps its input to a name here, and receives the names of all its results."""
-        self.opset = max(self.opset, next(found.version for found in model.opset_import if found.domain == ""))
+        self.opset = max(self.opset, next(opset.version for opset in model.opset_import if opset.domain == ""))
         for tensor in model.graph.initializer:
             names[tensor.name] = self.constant(self.numpy.to_array(tensor))
         for node in model.graph.node:
@@ -122,11 +122,11 @@ class RowsWriter(GraphBuilder):
     def _number(self, feature: Number) -> str:
         value = self._input(feature.column, DOUBLE)
         span = feature.high - feature.low
-        there = self("Equal", value, value)  # false for NaN, which means a missing number
-        known = self("Where", there, value, np.float64(feature.low))
-        scaled = self("Div", self("Sub", known, np.float64(feature.low)), np.float64(span))
+        present = self("Equal", value, value)  # false for NaN, which means a missing number
+        filled = self("Where", present, value, np.float64(feature.low))
+        scaled = self("Div", self("Sub", filled, np.float64(feature.low)), np.float64(span))
         clipped = self("Min", self("Max", scaled, np.float64(0.0)), np.float64(1.0))
-        return self("Where", there, clipped, np.float64((feature.default - feature.low) / span))
+        return self("Where", present, clipped, np.float64((feature.default - feature.low) / span))
 
     def _missing(self, model: Model, feature: Missing) -> str:
         if not any(isinstance(other, Number) and other.column == feature.column for other in model.table.features):
@@ -135,9 +135,9 @@ class RowsWriter(GraphBuilder):
         return self("Where", self("Equal", value, value), np.float64(0.0), np.float64(1.0))
 
     def _category(self, model: Model, feature: Category | Missing) -> str:
-        means = feature.texts(model.table.layout)
+        values = feature.texts(model.table.layout)
         groups = enumerate(feature.groups)
-        texts = [(text, place) for place, group in groups for text in dict.fromkeys((*group, *means[place]))]
+        texts = [(text, place) for place, group in groups for text in dict.fromkeys((*group, *values[place]))]
         place = self(
             "LabelEncoder",
             self._input(feature.column, TEXT),
@@ -188,40 +188,40 @@ def onnx_bytes(model: Model) -> bytes:
         BadInput: If the model's kind cannot be written as ONNX, or the model cannot be used on new rows.
     """
     graph, outcome = RowsWriter(model), target_of(model)
-    found = model.hypothesis
-    if isinstance(found, Argmax):
-        scores = graph("Concat", *(write(scored, graph).score for scored in found.hypotheses), axis=1)
+    hypothesis = model.hypothesis
+    if isinstance(hypothesis, Argmax):
+        scores = graph("Concat", *(write(scored, graph).score for scored in hypothesis.hypotheses), axis=1)
         winner = graph("ArgMax", scores, axis=1, keepdims=0)
         graph.give("label", graph("Gather", np.array(outcome.names), winner), TEXT)
     elif not outcome.names:
-        value = _value(graph, found)
+        value = _value(graph, hypothesis)
         scaled = graph("Mul", value, np.float64(outcome.high - outcome.low))
         graph.give("value", graph("Add", scaled, np.float64(outcome.low)), DOUBLE)
     else:
-        written = write(found, graph)
+        outputs = write(hypothesis, graph)
         names = np.array(outcome.names)
-        graph.give("label", graph("Where", written.positive, names[1:], names[:1]), TEXT)
-        if written.margin is not None:
-            graph.give("margin", written.margin, FLOAT)
+        graph.give("label", graph("Where", outputs.positive, names[1:], names[:1]), TEXT)
+        if outputs.margin is not None:
+            graph.give("margin", outputs.margin, FLOAT)
         if model.calibrated is not None:
-            odds = written if model.calibrated == found else write(model.calibrated, graph)
+            odds = outputs if model.calibrated == hypothesis else write(model.calibrated, graph)
             graph.give("probability", graph("Sigmoid", graph("Cast", odds.margin, to=DOUBLE)), DOUBLE)
     return graph.finish(model.scenario, {"scenario": model.scenario, "predicts": outcome.column})
 
 
 def onnx_inputs(model: Model, data: Any) -> dict[str, AnyArray]:
     """Return the graph's inputs for rows as in :func:`common.models.model.predict`, shape (n, 1), float64 or texts."""
-    given = RowsWriter(model).inputs
-    parts: dict[str, list[AnyArray]] = {name: [] for name in given}
+    kinds = RowsWriter(model).inputs
+    parts: dict[str, list[AnyArray]] = {name: [] for name in kinds}
     for piece in rows_of(data, frozenset(model.columns), model.table.layout):
-        for name, kind in given.items():
+        for name, kind in kinds.items():
             column = name if name in piece.frame.columns else name.rpartition(" (")[0]
             if kind == TEXT:
                 values = np.array(piece.frame[column].to_list(), dtype=object)
             else:
                 values = numbers_of(piece, column, model.table.layout)
             parts[name].append(values[:, None])
-    return {name: np.concatenate(found) if found else np.zeros((0, 1)) for name, found in parts.items()}
+    return {name: np.concatenate(blocks) if blocks else np.zeros((0, 1)) for name, blocks in parts.items()}
 
 
 @singledispatch
@@ -268,11 +268,11 @@ def _(hypothesis: Relabelled, graph: RowsWriter) -> Written:
 @write.register
 def _(hypothesis: Recalibrated, graph: RowsWriter) -> Written:
     first = graph.columns(graph.features, [0])
-    others = graph("Cast", graph("Equal", first, first), to=DOUBLE)  # the last group has the rows of no other
+    groups = graph("Cast", graph("Equal", first, first), to=DOUBLE)  # the last group has the rows of no other
     if hypothesis.groups:
-        held = graph("Greater", graph.columns(graph.features, hypothesis.groups), np.float32(0.5))
-        others = graph("Concat", graph("Cast", held, to=DOUBLE), others, axis=1)
-    intercept = graph("Gather", np.array(hypothesis.intercepts), graph("ArgMax", others, axis=1, keepdims=1))
+        members = graph("Greater", graph.columns(graph.features, hypothesis.groups), np.float32(0.5))
+        groups = graph("Concat", graph("Cast", members, to=DOUBLE), groups, axis=1)
+    intercept = graph("Gather", np.array(hypothesis.intercepts), graph("ArgMax", groups, axis=1, keepdims=1))
     score = graph("Mul", write(hypothesis.hypothesis, graph).score, np.float64(hypothesis.slope))
     summed = graph("Add", score, intercept)
     clipped = graph("Min", graph("Max", summed, np.float64(-GREATEST)), np.float64(GREATEST))
@@ -316,15 +316,15 @@ def _(hypothesis: Parity, graph: RowsWriter) -> Written:
 @write.register
 def _(hypothesis: Trees, graph: RowsWriter) -> Written:
     """Find the leaf of each tree by its number, which is exact in float32; add the values in double precision."""
-    found, threshold = ensemble(hypothesis), np.array(hypothesis.threshold)
+    trees, threshold = ensemble(hypothesis), np.array(hypothesis.threshold)
     leaves = graph(
         "TreeEnsembleRegressor",
         graph.features,
         domain=ML,
         n_targets=len(hypothesis.roots),
-        target_ids=found.tree.tolist(),
-        target_weights=found.leaves.astype(np.float32).tolist(),
-        **found.attributes,
+        target_ids=trees.tree.tolist(),
+        target_weights=trees.leaves.astype(np.float32).tolist(),
+        **trees.attributes,
     )
     values = graph("Gather", threshold, graph("Cast", leaves, to=INT64))
     first = graph.columns(values, [0])

@@ -85,11 +85,11 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
         return self.model.probabilities_by_class(np.asarray(X, dtype=np.float32))
 
     def _linear(self) -> Linear:
-        found: Hypothesis = self.model.hypothesis
-        found = found.hypothesis if isinstance(found, Relabelled) else found
-        if not isinstance(found, Linear):
-            raise AttributeError(f"a model of kind {found.kind!r} has no coef_")
-        return found
+        hypothesis: Hypothesis = self.model.hypothesis
+        hypothesis = hypothesis.hypothesis if isinstance(hypothesis, Relabelled) else hypothesis
+        if not isinstance(hypothesis, Linear):
+            raise AttributeError(f"a model of kind {hypothesis.kind!r} has no coef_")
+        return hypothesis
 
 
 class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]  # scikit-learn has no types

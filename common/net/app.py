@@ -76,11 +76,11 @@ class Service(FastAPI):
             self.edge.origins = allowed.origins
 
     def openapi(self) -> dict[str, Any]:
-        described = super().openapi()
+        document = super().openapi()
         # Added once, not computed for each route: that took two thirds of the time to create an app.
         problem_schema = ProblemDocument.model_json_schema()
-        described.setdefault("components", {}).setdefault("schemas", {})["Problem"] = problem_schema
-        return described
+        document.setdefault("components", {}).setdefault("schemas", {})["Problem"] = problem_schema
+        return document
 
 
 def problem_response(error: TandemError) -> Response:
@@ -102,8 +102,8 @@ def create_app(
 
     ``limits`` are those of its :class:`~common.net.edge.Edge`; ``checks`` and ``threads`` determine its readiness.
     """
-    about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
-    app = Service(threads, **about, docs_url=None, redoc_url=None)
+    options: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
+    app = Service(threads, **options, docs_url=None, redoc_url=None)
     readiness = Readiness({**(checks or {}), **{thread.name: thread.check for thread in app.threads}})
 
     # Resources open to anybody must be cheap: many requests at the same time delay others by the time that each takes.
@@ -114,11 +114,11 @@ def create_app(
     def document() -> bytes:
         return json.dumps(app.openapi(), separators=(",", ":")).encode()
 
-    async def described(call: Call) -> Reply:
+    async def describe(call: Call) -> Reply:
         return Reply(200, document())
 
     app.edge.limits.update({"/openapi.json": TINY, **(limits or {})})
-    app.edge.short["GET", "/openapi.json"] = described
+    app.edge.short["GET", "/openapi.json"] = describe
 
     def plain(error: HTTPException) -> Response:
         title = str(error.detail)
@@ -140,20 +140,20 @@ def create_app(
 
 
 def answer_errors(
-    app: Service, shown: Callable[[TandemError], Response], plain: Callable[[HTTPException], Response]
+    app: Service, render: Callable[[TandemError], Response], plain: Callable[[HTTPException], Response]
 ) -> None:
     """Register handlers for every error of an app; ``plain`` answers those of the framework."""
 
     @app.exception_handler(TandemError)
     async def refused(request: Request, error: TandemError) -> Response:
         app.edge.problems[error.problem] += 1
-        return shown(error)
+        return render(error)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return shown(BadMessage(f"{where}: {first['msg']}"))
+        place = ".".join(str(part) for part in first["loc"])
+        return render(BadMessage(f"{place}: {first['msg']}"))
 
     @app.exception_handler(HTTPException)
     async def missing(request: Request, error: HTTPException) -> Response:
@@ -180,13 +180,13 @@ def of_requests(app: Service) -> list[Family]:
     for status, count in list(edge.statuses.items()):
         classes[f"{status // 100}xx"] += count
     problems = dict(edge.problems)
-    ended = {thread.name: float(thread.failures) for thread in app.threads}
+    failures = {thread.name: float(thread.failures) for thread in app.threads}
     unexpectedly = "Threads that ended unexpectedly, and were started again."
     return [
         by_label("counter", "tandem_requests_total", "Requests answered, by class of status.", "status", classes),
         Family("tandem_requests_shed_total", "counter", "Answered 503.", [MetricSample(edge.statuses[503])]),
         by_label("counter", "tandem_problems_total", "Requests refused, by problem type.", "problem", problems),
-        by_label("counter", "tandem_thread_failures_total", unexpectedly, "thread", ended),
+        by_label("counter", "tandem_thread_failures_total", unexpectedly, "thread", failures),
     ]
 
 
@@ -239,10 +239,10 @@ def body_of(description: str, media_type: str, schema: Mapping[str, Any] = BYTES
 
 
 def bearer_token(
-    given: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))],
+    authorization: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))],
 ) -> str:
     """Return the token of the header ``Authorization: Bearer ...``, or an empty text."""
-    return "" if given is None else given.credentials
+    return "" if authorization is None else authorization.credentials
 
 
 BearerToken = Annotated[str, Depends(bearer_token)]

@@ -66,35 +66,35 @@ class Grouped(Generic[Outcome]):
         if not self._work.busy and self._checked is not None:
             checked, self._checked = self._checked, None
             self._begin(self._work, *checked, self._finish)
-        first, then = (self._work, self._finish) if self._check is None else (self._check, self._hand_on)
+        first, following = (self._work, self._finish) if self._check is None else (self._check, self._hand_on)
         if not first.busy and self._checked is None and self._items:
             group, self._items = self._items[:MOST], self._items[MOST:]
-            self._begin(first, [item for item, _ in group], [future for _, future in group], then)
+            self._begin(first, [item for item, _ in group], [future for _, future in group], following)
 
     def _begin(
         self,
         stage: _Stage,
         items: Sequence[Any],
         futures: Sequence[asyncio.Future[Outcome]],
-        then: Callable[[Sequence[Any], Sequence[asyncio.Future[Outcome]]], None],
+        following: Callable[[Sequence[Any], Sequence[asyncio.Future[Outcome]]], None],
     ) -> None:
         stage.busy = True
         began = time.monotonic()
 
-        def ended(finished: asyncio.Future[Sequence[Any]]) -> None:
+        def on_end(finished: asyncio.Future[Sequence[Any]]) -> None:
             stage.busy = False
             self.seconds.observe(time.monotonic() - began, stage.name)
             self.sizes.observe(len(items), stage.name)
             error = finished.exception()
             if error is None:
-                then(finished.result(), futures)
+                following(finished.result(), futures)
             self._go_on()
             if error is not None:
                 for future in futures:
                     if not future.cancelled():
                         future.set_exception(error)
 
-        asyncio.get_running_loop().run_in_executor(stage.pool, stage.work, items).add_done_callback(ended)
+        asyncio.get_running_loop().run_in_executor(stage.pool, stage.work, items).add_done_callback(on_end)
 
     def _hand_on(self, checked: Sequence[Any], futures: Sequence[asyncio.Future[Outcome]]) -> None:
         self._checked = checked, futures

@@ -54,15 +54,15 @@ def names_of(hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
     A host is ``NAME`` (for all services) or ``PARTY=NAME``; a name is a host name or an IP address.
     """
-    found: dict[str, list[str]] = {party: [party, *OWN_NAMES] for party in SERVERS}
+    by_party: dict[str, list[str]] = {party: [party, *OWN_NAMES] for party in SERVERS}
     for host in hosts:
-        party, given, name = host.rpartition("=")
-        if given and party not in SERVERS:
+        party, equals, name = host.rpartition("=")
+        if equals and party not in SERVERS:
             raise BadInput(f"--host takes NAME or PARTY=NAME with a party of {', '.join(SERVERS)}; found {host!r}")
         _general(name)
-        for wanted in [party] if given else SERVERS:
-            found[wanted].append(name)
-    return {party: tuple(dict.fromkeys(names)) for party, names in found.items()}
+        for service in [party] if equals else SERVERS:
+            by_party[service].append(name)
+    return {party: tuple(dict.fromkeys(names)) for party, names in by_party.items()}
 
 
 def make_all(
@@ -73,19 +73,19 @@ def make_all(
     BadInput if there is an authority that cannot be used: its key is missing or does not match, or it has expired.
     """
     now = now or datetime.datetime.now(datetime.UTC)
-    authority, made = _authority(folder / "authority", now)
-    done = [made]
+    authority, outcome = _authority(folder / "authority", now)
+    outcomes = [outcome]
     until = min(now + datetime.timedelta(days=days), authority.certificate.not_valid_after_utc)
     for party in dict.fromkeys((*SERVERS, *CLIENTS, "public")):
         if party in SERVERS:
-            done.append(authority.leaf(folder / party / "server.pem", names[party], _SERVER, now, until))
+            outcomes.append(authority.leaf(folder / party / "server.pem", names[party], _SERVER, now, until))
         if party in CLIENTS:
-            done.append(authority.leaf(folder / party / "client.pem", (party,), _CLIENT, now, until))
+            outcomes.append(authority.leaf(folder / party / "client.pem", (party,), _CLIENT, now, until))
         target, content = folder / party / "ca.pem", (folder / "authority" / "ca.pem").read_bytes()
         if not target.exists() or target.read_bytes() != content:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-    return done
+    return outcomes
 
 
 def read(path: Path) -> x509.Certificate:
@@ -93,22 +93,22 @@ def read(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no certificate in PEM"
-        raise BadInput(f"the certificate {path} cannot be read: {why}") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is no certificate in PEM"
+        raise BadInput(f"the certificate {path} cannot be read: {reason}") from None
 
 
 def check_holds(path: Path, whose: str, now: datetime.datetime | None = None) -> None:
     """Raise BadInput for a certificate that is not valid now, stating its dates and what to do."""
-    now, found = now or datetime.datetime.now(datetime.UTC), read(path)
-    again = "make another (referee certificates DIR), put it there and start again"
+    now, cert = now or datetime.datetime.now(datetime.UTC), read(path)
+    remedy = "make another (referee certificates DIR), put it there and start again"
     if path.name == "ca.pem":
-        again = "make another authority in a fresh directory (referee certificates DIR), and hand out what is in it"
-    if now > found.not_valid_after_utc:
-        raise BadInput(f"the certificate of {whose} ({path}) ended on {found.not_valid_after_utc:%Y-%m-%d}: {again}")
-    if now < found.not_valid_before_utc:
+        remedy = "make another authority in a fresh directory (referee certificates DIR), and hand out what is in it"
+    if now > cert.not_valid_after_utc:
+        raise BadInput(f"the certificate of {whose} ({path}) ended on {cert.not_valid_after_utc:%Y-%m-%d}: {remedy}")
+    if now < cert.not_valid_before_utc:
         raise BadInput(
-            f"the certificate of {whose} ({path}) begins on {found.not_valid_before_utc:%Y-%m-%d}: set this machine's "
-            f"clock, or {again}"
+            f"the certificate of {whose} ({path}) begins on {cert.not_valid_before_utc:%Y-%m-%d}: set this machine's "
+            f"clock, or {remedy}"
         )
 
 
@@ -127,47 +127,47 @@ class _Authority:
         now: datetime.datetime,
         ends: datetime.datetime,
     ) -> Made:
-        wanted = x509.SubjectAlternativeName([_general(name) for name in names])
-        if self._still_good(path, wanted, now):
+        alt_names = x509.SubjectAlternativeName([_general(name) for name in names])
+        if self._is_current(path, alt_names, now):
             return Made(path, False, read(path).not_valid_after_utc)
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
-        found = (
-            _begun(_name(path.parent.name), self.certificate.subject, key.public_key(), now, ends, authority=False)
+        certificate = (
+            _builder(_name(path.parent.name), self.certificate.subject, key.public_key(), now, ends, authority=False)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(wanted, critical=False)
+            .add_extension(alt_names, critical=False)
             .add_extension(issuer, critical=False)
             .sign(self.key, hashes.SHA256())
         )
-        _keep(path, found, key)
+        _keep(path, certificate, key)
         return Made(path, True, ends)
 
-    def _still_good(self, path: Path, wanted: x509.SubjectAlternativeName, now: datetime.datetime) -> bool:
+    def _is_current(self, path: Path, alt_names: x509.SubjectAlternativeName, now: datetime.datetime) -> bool:
         try:
-            found, key = read(path), _read_key(path.with_suffix(".key"))
-            found.verify_directly_issued_by(self.certificate)
-            names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            certificate, key = read(path), _read_key(path.with_suffix(".key"))
+            certificate.verify_directly_issued_by(self.certificate)
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (BadInput, InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
             return False
-        holds = found.not_valid_before_utc <= now < found.not_valid_after_utc - SOON
-        return names == wanted and found.public_key() == key.public_key() and holds
+        holds = certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - SOON
+        return names == alt_names and certificate.public_key() == key.public_key() and holds
 
 
 def _authority(folder: Path, now: datetime.datetime) -> tuple[_Authority, Made]:
     path = folder / "ca.pem"
     if path.exists():
         check_holds(path, "this authority", now)
-        found, key = read(path), _read_key(folder / "ca.key")
-        if found.public_key() != key.public_key():
+        certificate, key = read(path), _read_key(folder / "ca.key")
+        if certificate.public_key() != key.public_key():
             raise BadInput(f"{folder / 'ca.key'} is not the key of {path}: put the right one back, or begin elsewhere")
-        return _Authority(found, key), Made(path, False, found.not_valid_after_utc)
+        return _Authority(certificate, key), Made(path, False, certificate.not_valid_after_utc)
     key, name, ends = ec.generate_private_key(ec.SECP256R1()), _name("Tandem authority"), now + AUTHORITY_LASTS
-    found = _begun(name, name, key.public_key(), now, ends, authority=True).sign(key, hashes.SHA256())
-    _keep(path, found, key)
-    return _Authority(found, key), Made(path, True, ends)
+    certificate = _builder(name, name, key.public_key(), now, ends, authority=True).sign(key, hashes.SHA256())
+    _keep(path, certificate, key)
+    return _Authority(certificate, key), Made(path, True, ends)
 
 
-def _begun(
+def _builder(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
@@ -222,8 +222,8 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no key in PEM, or one with a password"
-        raise BadInput(f"the key {path} cannot be read: {why}") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is no key in PEM, or one with a password"
+        raise BadInput(f"the key {path} cannot be read: {reason}") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise BadInput(f"the key {path} is not one that referee certificates has made")
     return key

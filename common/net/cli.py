@@ -88,10 +88,10 @@ class Application(typer.Typer):
         register = super().command(name, epilog=EXIT_HELP, **settings)
         return lambda command: register(fail_clearly(grouped(command)))
 
-    def __call__(self, *given: Any, **further: Any) -> Any:
+    def __call__(self, *args: Any, **further: Any) -> Any:
         begin()
         try:
-            return super().__call__(*given, **further)
+            return super().__call__(*args, **further)
         except KeyboardInterrupt:  # before a command begins; a command itself reports what it has kept
             raise SystemExit(130) from None
 
@@ -174,12 +174,12 @@ MEMORY, SECONDS = 512 << 20, 60.0  # limits, in bytes and seconds, of a command 
 Large = Annotated[
     bool, typer.Option("--large", help="Set no limits; by default a folder may take 512 MiB of memory and a minute.")
 ]
-_begun = threading.Event()  # set if this process was started as a command
+_command_started = threading.Event()  # set if this process was started as a command
 
 
 def read_within_limits(large: bool) -> None:
     """Limit the rest of a command, which reads untrusted data; beyond the limits it is ended, with one line."""
-    if _begun.is_set() and not large:
+    if _command_started.is_set() and not large:
         words = (
             "reading the folder {}, and was ended: it is very large, or was made to do that. If you know that it is so "
             "large, give --large, which sets no limits"
@@ -192,7 +192,7 @@ NEW_OBJECTS = 50_000  # new objects after which garbage is collected
 
 def begin() -> None:
     """Prepare the process of a command: open missing streams, log plain lines, collect garbage rarely."""
-    _begun.set()
+    _command_started.set()
     # A service loads 150,000 objects that stay: collection after each 700 new ones took a sixth of its start time.
     gc.set_threshold(NEW_OBJECTS)
     for stream, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
@@ -206,9 +206,9 @@ def begin() -> None:
 def log_plainly() -> None:
     """Write warnings to standard error, each in a line of visible characters; as JSON if :data:`LOG_FORMAT` says so."""
     form, level = os.environ.get(LOG_FORMAT) or "plain", os.environ.get(LOG_LEVEL) or "warning"
-    for name, found, known in (LOG_FORMAT, form, ["plain", "json"]), (LOG_LEVEL, level, ["info", "warning", "error"]):
-        if found not in known:
-            _say("Bad usage", f"{name} is {', '.join(known[:-1])} or {known[-1]}, found {found!r}")
+    for name, value, choices in (LOG_FORMAT, form, ["plain", "json"]), (LOG_LEVEL, level, ["info", "warning", "error"]):
+        if value not in choices:
+            _say("Bad usage", f"{name} is {', '.join(choices[:-1])} or {choices[-1]}, found {value!r}")
             raise SystemExit(2)
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else PlainFormatter("%(name)s: %(message)s"))
@@ -237,11 +237,11 @@ def _file(option: str, variable: str, help: str, *, kept: bool = False) -> Any:
     return typer.Option(option, envvar=variable, callback=keep if kept else None, help=help, show_default=False)
 
 
-def _origins(given: list[str] | None) -> list[str]:
+def _origins(origins: list[str] | None) -> list[str]:
     from common.net.origins import check_origin
 
     try:
-        return [check_origin(origin) for origin in given or ()]
+        return [check_origin(origin) for origin in origins or ()]
     except BadInput as error:
         raise typer.BadParameter(error.words) from None
 
@@ -293,10 +293,10 @@ def grouped(command: Callable[..., R]) -> Callable[..., R]:
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[name]))
 
     @functools.wraps(command)
-    def called(**given: Any) -> R:
+    def called(**options: Any) -> R:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        return command(**given)
+            options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})
+        return command(**options)
 
     del called.__wrapped__  # so that inspect.signature shows the options
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -358,11 +358,11 @@ class ClientTlsOptions:
     ] = None
 
 
-def serving(party: str, given: ServiceTlsOptions, clients: Path | None = None) -> ssl.SSLContext | None:
+def serving(party: str, options: ServiceTlsOptions, clients: Path | None = None) -> ssl.SSLContext | None:
     """Return the TLS context of a service; None without a certificate, which the other files require."""
-    if given.tls_cert is not None:
-        return tls.server_context(tls.CertificateFiles.of(f"this {party}", given.tls_cert, given.tls_key), clients)
-    for option, file in (("--tls-key", given.tls_key), ("--tls-client-ca", clients)):
+    if options.tls_cert is not None:
+        return tls.server_context(tls.CertificateFiles.of(f"this {party}", options.tls_cert, options.tls_key), clients)
+    for option, file in (("--tls-key", options.tls_key), ("--tls-client-ca", clients)):
         if file is not None:
             raise BadInput(f"{option} is for a {party} that speaks TLS: name its certificate with --tls-cert")
     return None

@@ -110,7 +110,7 @@ class Client:
         most = self.most if most is None else most
         began, attempt, at_work = time.monotonic(), 0, None
         while True:
-            response, why = self._attempt(method, path, seconds, most, parts)
+            response, reason = self._attempt(method, path, seconds, most, parts)
             if response is not None and response.status_code == 202:
                 at_work = at_work or time.monotonic()
                 self._pause_at_work(f"{method} {path}", time.monotonic() - at_work, works)
@@ -124,7 +124,7 @@ class Client:
             if time.monotonic() - began + wait > patience:
                 if response is not None and says_why:
                     return self._checked(response)
-                raise PeerUnavailable(f"cannot connect to {self.url} ({why}); is the {self.party} running there?")
+                raise PeerUnavailable(f"cannot connect to {self.url} ({reason}); is the {self.party} running there?")
             pause(wait)
 
     def _attempt(
@@ -138,11 +138,11 @@ class Client:
         self._met = True
         return response, f"it answers {response.status_code}"
 
-    def _pause_at_work(self, asked: str, took: float, works: float) -> None:
+    def _pause_at_work(self, call: str, took: float, works: float) -> None:
         if took >= works:
             limit = f"for {took:,.0f} s, longer than {works:,.0f}" if works else "which takes no time"
             raise PeerMisbehaved(
-                f"{self._peer} answers {asked} that it is still at work (202), {limit}: check the address, or ask who "
+                f"{self._peer} answers {call} that it is still at work (202), {limit}: check the address, or ask who "
                 "runs it"
             )
         pause(min(max(took / 8.0, AT_WORK[0]), AT_WORK[1]))
@@ -166,17 +166,17 @@ class Client:
         check_stated(response.headers.get(HEADER), self._peer)
         if response.is_success:
             return response
-        asked = f"{response.request.method} {response.request.url}"
+        call = f"{response.request.method} {response.request.url}"
         document = json_of(response)
         if not isinstance(document, dict):
             raise PeerMisbehaved(
-                f"{asked} was answered {response.status_code} without a problem document; is that the address of the "
+                f"{call} was answered {response.status_code} without a problem document; is that the address of the "
                 f"{self.party}?"
             )
         if not str(document.get("type")).startswith(URN):
             reason = one_line(str(document.get("detail", document.get("title", "no reason given"))))[:QUOTED]
             raise PeerMisbehaved(
-                f"{asked} was answered {response.status_code} ({reason}): what listens there is not the {self.party}, "
+                f"{call} was answered {response.status_code} ({reason}): what listens there is not the {self.party}, "
                 "or one of another version; check the address"
             )
         error = from_document(document)
@@ -216,8 +216,8 @@ def read_signed_reply(response: httpx.Response) -> Signed:
         canonical.check_shape(response.content)
         return Signed.model_validate_json(response.content)
     except (ValueError, BadMessage) as error:
-        found = error.detail if isinstance(error, BadMessage) else "not a signed message"
-        raise PeerMisbehaved(f"{response.request.url} answered something that is {found}") from None
+        reason = error.detail if isinstance(error, BadMessage) else "not a signed message"
+        raise PeerMisbehaved(f"{response.request.url} answered something that is {reason}") from None
 
 
 def _is_away(response: httpx.Response) -> bool:
@@ -295,12 +295,12 @@ class WitnessClient(Client):
 
     def _pages(self, path: str, parse: Callable[[Any], T], after: Callable[[list[T]], int | str]) -> list[T]:
         """Return a whole list; ``after`` returns where its next page begins. Endless pages are refused."""
-        found: list[T] = []
-        begin, read, before = after(found), 0, None
+        items: list[T] = []
+        begin, read, previous = after(items), 0, None
         while True:
             response = self.request("GET", path, params={"after": begin, "most": _PAGE})
             page = json_of(response)
-            if not isinstance(page, list) or len(page) > _PAGE or (page and page == before):
+            if not isinstance(page, list) or len(page) > _PAGE or (page and page == previous):
                 raise PeerMisbehaved(f"{self._peer} answers {path} with no list of at most {_PAGE} further lines")
             read += len(response.content)
             if read > _BYTES:
@@ -309,13 +309,13 @@ class WitnessClient(Client):
                     "used. Name another witness, or ask who runs it"
                 )
             try:
-                found += map(parse, page)
+                items += map(parse, page)
             except BadMessage as error:
                 raise PeerMisbehaved(f"{self._peer} answers {path} with what is no such list: {error.detail}") from None
-            before = page
-            if len(page) < _PAGE or (next_one := after(found)) == begin:
-                return found
-            begin = next_one
+            previous = page
+            if len(page) < _PAGE or (following := after(items)) == begin:
+                return items
+            begin = following
 
 
 class HttpWitness:

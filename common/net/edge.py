@@ -80,9 +80,9 @@ class Arriving:
         self._unfinished, self._opening, self._receive = edge.unfinished, opening, receive
         kind = edge.limit(opening.path)
         self._guard = kind if isinstance(kind, Guarded) else None
-        self._most = kind.most if isinstance(kind, Guarded) else kind
+        self._limit = kind.most if isinstance(kind, Guarded) else kind
         self._parts: list[bytes] = []
-        self._pool = self._held = self._left = 0
+        self._pool = self._buffered = self._remaining = 0
         self._more = True
 
     async def whole(self) -> tuple[bytes, bytes]:
@@ -92,22 +92,22 @@ class Arriving:
         """
         headers = self._opening.headers
         declared = headers.get(b"content-length", b"0")
-        whole = len(declared) < 20 and declared.isdigit() and b"transfer-encoding" not in headers
-        if not whole or int(declared) > self._most:
-            raise TooLarge(f"a request body must declare its length and have at most {self._most} bytes here")
-        self._left = length = int(declared)
+        valid = len(declared) < 20 and declared.isdigit() and b"transfer-encoding" not in headers
+        if not valid or int(declared) > self._limit:
+            raise TooLarge(f"a request body must declare its length and have at most {self._limit} bytes here")
+        self._remaining = length = int(declared)
         if length == 0:
             return b"", b""
         self._pool = next(size for size in (TINY, *UNFINISHED) if length <= size)
         try:
             async with asyncio.timeout(PATIENCE + length / SMALL):
                 if self._guard is None:
-                    return b"", await self._rest("")
+                    return b"", await self._read_rest("")
                 line = await self._line(self._guard.line) if self._guard.line else b""
                 admitted = await self._guard.admit(replace(self._opening, line=line))
-                if self._left > admitted.most:
-                    raise TooLarge(f"this body may have at most {admitted.most} bytes, found {self._left}")
-                return line, await self._rest(admitted.sha256)
+                if self._remaining > admitted.most:
+                    raise TooLarge(f"this body may have at most {admitted.most} bytes, found {self._remaining}")
+                return line, await self._read_rest(admitted.sha256)
         except TimeoutError:
             raise TooSlow("the request's body did not come in time") from None
 
@@ -115,14 +115,14 @@ class Arriving:
         raw = b""
         while b"\n" not in raw and len(raw) <= most and self._more:
             raw += await self._next()
-        found, newline, behind = raw.partition(b"\n")
-        if not newline or len(found) > most:
+        line, newline, rest = raw.partition(b"\n")
+        if not newline or len(line) > most:
             raise BadMessage(f"the first line of this body must end within {most} bytes")
-        self._parts = [behind]
-        self._left -= len(found) + 1
-        return found
+        self._parts = [rest]
+        self._remaining -= len(line) + 1
+        return line
 
-    async def _rest(self, sha256: str) -> bytes:
+    async def _read_rest(self, sha256: str) -> bytes:
         digest = hashlib.sha256(b"".join(self._parts)) if sha256 else None
         while self._more:
             part = await self._next()
@@ -140,16 +140,16 @@ class Arriving:
         part: bytes = message.get("body", b"")
         self._more = message.get("more_body", False)
         if self._pool > TINY:
-            self._held += len(part)
+            self._buffered += len(part)
             self._unfinished[self._pool] += len(part)
             if self._unfinished[self._pool] > UNFINISHED[self._pool]:
                 raise Busy("too many large requests are on their way; ask again later")
         return part
 
     def forget(self) -> None:
-        if self._held:
-            self._unfinished[self._pool] -= self._held
-        self._parts, self._held = [], 0
+        if self._buffered:
+            self._unfinished[self._pool] -= self._buffered
+        self._parts, self._buffered = [], 0
 
 
 log = logging.getLogger("tandem")
@@ -211,7 +211,7 @@ class Edge:
             return
         method, path = scope["method"], scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        send = self._stated(send)
+        send = self._with_version(send)
         arriving = Arriving(self, Opening(method, path, headers), receive)
         try:
             try:
@@ -222,17 +222,17 @@ class Edge:
                 return
             except Exception as error:  # noqa: BLE001 - other exceptions are faults of the service
                 # The rest of the body is not read, so the connection cannot carry a further request.
-                await _send(self._refused(method, path, error), send, (b"connection", b"close"))
+                await _send(self._refusal(method, path, error), send, (b"connection", b"close"))
                 return
             handler = self._handler(method, path)
             if handler is None:
-                whole = {"type": "http.request", "body": line + b"\n" + body if line else body, "more_body": False}
-                pending = [whole]
+                message = {"type": "http.request", "body": line + b"\n" + body if line else body, "more_body": False}
+                pending = [message]
 
-                async def again() -> MutableMapping[str, Any]:
+                async def replay() -> MutableMapping[str, Any]:
                     return pending.pop() if pending else await receive()
 
-                await self.app(scope, again, send)
+                await self.app(scope, replay, send)
             else:
                 await _send(await self.answer(handler, Call(method, path, headers, line, body)), send)
         finally:
@@ -246,15 +246,15 @@ class Edge:
     def limit(self, path: str) -> int | Guarded:
         return next((kind for start, kind in self.limits.items() if path.startswith(start)), SMALL)
 
-    def _stated(self, send: Send) -> Send:
-        async def stated(message: MutableMapping[str, Any]) -> None:
+    def _with_version(self, send: Send) -> Send:
+        async def send_stated(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 self.statuses[message["status"]] += 1
                 if stating() not in message["headers"]:
                     message = {**message, "headers": [*message["headers"], stating()]}
             await send(message)
 
-        return stated
+        return send_stated
 
     def _handler(self, method: str, path: str) -> Handler | None:
         return self.short.get((method, path)) or self.short.get((method, path.rpartition("/")[0] + "/"))
@@ -265,9 +265,9 @@ class Edge:
             check_peer(call.headers)
             return await handler(call)
         except Exception as error:  # noqa: BLE001 - other exceptions are faults of the service
-            return self._refused(call.method, call.path, error)
+            return self._refusal(call.method, call.path, error)
 
-    def _refused(self, method: str, path: str, error: Exception) -> Reply:
+    def _refusal(self, method: str, path: str, error: Exception) -> Reply:
         refusal = error if isinstance(error, TandemError) else fault(method, path, error)
         self.problems[refusal.problem] += 1
         return problem(refusal)
@@ -285,11 +285,11 @@ HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f
 
 def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Refuse a Host header that is repeated, invalid or, except in HTTP/1.0, missing (BadHost; RFC 9112, 3.2)."""
-    found = [value for name, value in headers if name == b"host"]
-    if len(found) > 1 or (not found and version != "1.0"):
-        raise BadHost(f"a request must have one Host header, found {len(found)}: send it with one")
-    if found and HOST.fullmatch(found[0]) is None:
-        raise BadHost(f"the Host header must be a host and perhaps a port, found {found[0][:80]!r}: name this service")
+    hosts = [value for name, value in headers if name == b"host"]
+    if len(hosts) > 1 or (not hosts and version != "1.0"):
+        raise BadHost(f"a request must have one Host header, found {len(hosts)}: send it with one")
+    if hosts and HOST.fullmatch(hosts[0]) is None:
+        raise BadHost(f"the Host header must be a host and perhaps a port, found {hosts[0][:80]!r}: name this service")
 
 
 def check_peer(headers: Mapping[bytes, bytes]) -> None:
@@ -314,8 +314,8 @@ def problem(error: TandemError) -> Reply:
     """Return an error as an RFC 9457 problem document."""
     later = ((b"retry-after", str(error.retry_after).encode()),) if isinstance(error, Busy | CannotWrite) else ()
     # The detail may quote what a peer sent, and a client may display it.
-    shown = {name: plain(value) if isinstance(value, str) else value for name, value in error.document().items()}
-    document = json.dumps({**shown, "status": error.status}).encode()
+    members = {name: plain(value) if isinstance(value, str) else value for name, value in error.document().items()}
+    document = json.dumps({**members, "status": error.status}).encode()
     return Reply(error.status, document, b"application/problem+json", later)
 
 

@@ -62,10 +62,10 @@ class Configuration(Value):
     @classmethod
     def parse(cls, wire: Any) -> Self:
         """Validate a JSON form in full; raise VersionSkew for another protocol, whatever else the form holds."""
-        found: Any = wire.get("version") if isinstance(wire, dict) else None
-        number = isinstance(found, int | float) and not isinstance(found, bool)
-        if number and found != PROTOCOL and found % 1 == 0:
-            raise skew("the run's configuration", int(found), release_of(int(found)))
+        version: Any = wire.get("version") if isinstance(wire, dict) else None
+        number = isinstance(version, int | float) and not isinstance(version, bool)
+        if number and version != PROTOCOL and version % 1 == 0:
+            raise skew("the run's configuration", int(version), release_of(int(version)))
         return super().parse(wire)
 
     @classmethod
@@ -90,13 +90,13 @@ class Spent(Value):
     labels: bool = Field(default=False, exclude_if=lambda labels: not labels)
 
     def __str__(self) -> str:
-        where = f"in {self.runs} runs" if self.runs > 1 else "in this run, and none was recognised in another one"
-        aside = (
+        runs = f"in {self.runs} runs" if self.runs > 1 else "in this run, and none was recognised in another one"
+        caveat = (
             "; for who is on both sides of a run, where rows that look alike count as one person unless an id column "
             "tells them apart"
         )
         what = " for labels alone, which is all that the curator of one of the runs protects," * self.labels
-        return f"epsilon = {stated(self.epsilon)}, delta = {stated(self.delta)}{what} {where}{aside * self.both}"
+        return f"epsilon = {stated(self.epsilon)}, delta = {stated(self.delta)}{what} {runs}{caveat * self.both}"
 
 
 class Terms(RunMessage):
@@ -383,7 +383,7 @@ AnySigned = Signed | SignedBytes
 
 def signed_bytes(kind: str, payload: bytes, key: str, signature: str) -> AnySigned:
     """Return a signed message from its parts, its payload in canonical JSON; BadMessage if they are not valid."""
-    value = _usual(kind.encode(), payload)
+    value = _parse_usual(kind.encode(), payload)
     if value is not None:
         return SignedBytes(kind, payload, key, signature, value)
     return Signed.parse({"kind": kind, "message": canonical.decode(payload), "key": key, "signature": signature})
@@ -391,10 +391,10 @@ def signed_bytes(kind: str, payload: bytes, key: str, signature: str) -> AnySign
 
 def read(raw: bytes) -> AnySigned:
     """Read a signed message without verifying its signature; BadMessage if it is no signed message."""
-    found = _ENVELOPE.fullmatch(raw)
-    if found is not None:
-        kind, payload, key, signature = found.groups()
-        value = _usual(kind, payload)
+    match = _ENVELOPE.fullmatch(raw)
+    if match is not None:
+        kind, payload, key, signature = match.groups()
+        value = _parse_usual(kind, payload)
         if value is not None:
             return SignedBytes(kind.decode("ascii"), payload, key.decode("ascii"), signature.decode("ascii"), value)
     return Signed.parse(canonical.decode(raw))
@@ -423,11 +423,11 @@ def report_payload(report_id: str, run: str, digest: str, question: int, assignm
     return text.encode("ascii")
 
 
-def _usual(kind: bytes, payload: bytes) -> Enrolment | Poll | Report | None:
+def _parse_usual(kind: bytes, payload: bytes) -> Enrolment | Poll | Report | None:
     form, pattern = _FORMS.get(kind, (None, None))
-    found = None if pattern is None else pattern.fullmatch(payload)
-    if form is None or found is None:
+    match = None if pattern is None else pattern.fullmatch(payload)
+    if form is None or match is None:
         return None
-    if form is Report and canonical.number_text(float(found[1])).encode("ascii") != found[1]:
+    if form is Report and canonical.number_text(float(match[1])).encode("ascii") != match[1]:
         return None  # canonical JSON has one way to write a number
     return form.model_validate_json(payload)

@@ -52,9 +52,9 @@ class Histogram:
 
     def samples(self) -> list[MetricSample]:
         """Return the samples; buckets are cumulative."""
-        found = [sample for metric in self._counts.collect() for sample in metric.samples]
-        kept = [MetricSample(one.value, one.labels, one.name[1:]) for one in found if one.name != "h_created"]
-        return sorted(kept, key=lambda sample: [text for name, text in sample.labels.items() if name != "le"])
+        samples = [sample for metric in self._counts.collect() for sample in metric.samples]
+        series = [MetricSample(raw.value, raw.labels, raw.name[1:]) for raw in samples if raw.name != "h_created"]
+        return sorted(series, key=lambda sample: [text for name, text in sample.labels.items() if name != "le"])
 
 
 def gauge(name: str, text: str, value: float | None) -> Family:
@@ -62,21 +62,21 @@ def gauge(name: str, text: str, value: float | None) -> Family:
     return Family(name, "gauge", text, [] if value is None else [MetricSample(value)])
 
 
-def by_label(kind: Literal["counter", "gauge"], name: str, text: str, label: str, found: Mapping[str, float]) -> Family:
+def by_label(kind: Literal["counter", "gauge"], name: str, text: str, label: str, items: Mapping[str, float]) -> Family:
     """Return the family of a number for each value of one label."""
-    return Family(name, kind, text, [MetricSample(value, {label: key}) for key, value in sorted(found.items())])
+    return Family(name, kind, text, [MetricSample(value, {label: key}) for key, value in sorted(items.items())])
 
 
 def write(families: Iterable[Family]) -> str:
     """Return metrics as text."""
-    found = []
+    metrics = []
     for family in families:
         metric = Metric(family.name.removesuffix("_total"), family.help, family.kind)
         for sample in family.samples:
             metric.add_sample(family.name + sample.suffix, dict(sample.labels), sample.value)
-        found.append(metric)
-    stated: Any = SimpleNamespace(collect=lambda: found)
-    return prometheus_client.generate_latest(stated).decode()
+        metrics.append(metric)
+    registry: Any = SimpleNamespace(collect=lambda: metrics)
+    return prometheus_client.generate_latest(registry).decode()
 
 
 Check = Callable[[], str | None]
@@ -95,39 +95,39 @@ class Readiness:
         self._checks = dict(checks)
         self._clock = clock
         self._lock = threading.Lock()
-        self._found: dict[str, str] = {}
+        self._problems: dict[str, str] = {}
         self._ended = self._began = -float("inf")
 
     def known(self) -> dict[str, str] | None:
         """Return the problems by check if recent results are known; None if :meth:`check` must be called."""
         now = self._clock()
         if now - self._ended < FRESH:
-            return self._found
+            return self._problems
         if not self._lock.locked():
             return None
         if now - self._began > CHECK_PATIENCE:
             return {"checks": f"have not ended for {CHECK_PATIENCE:g} seconds"}
-        return self._found if self._ended > -float("inf") else None
+        return self._problems if self._ended > -float("inf") else None
 
     def check(self) -> dict[str, str]:
         """Make all checks, unless they were made just before; return the problems by check."""
         with self._lock:
             if self._clock() - self._ended >= FRESH:
                 self._began = self._clock()
-                wrong = {name: _made(check) for name, check in self._checks.items()}
-                self._found = {name: why for name, why in wrong.items() if why is not None}
+                results = {name: _run_check(check) for name, check in self._checks.items()}
+                self._problems = {name: problem for name, problem in results.items() if problem is not None}
                 self._ended = self._clock()
-            return self._found
+            return self._problems
 
 
-def require(wrong: Mapping[str, str]) -> None:
+def require(problems: Mapping[str, str]) -> None:
     """Raise NotReady, naming each check that failed, if any did."""
-    if wrong:
-        detail = "; ".join(f"{name}: {why}" for name, why in wrong.items())
-        raise NotReady(f"{detail}; the service's log says more", not_ready=", ".join(wrong))
+    if problems:
+        detail = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
+        raise NotReady(f"{detail}; the service's log says more", not_ready=", ".join(problems))
 
 
-def _made(check: Check) -> str | None:
+def _run_check(check: Check) -> str | None:
     try:
         return check()
     except Exception:  # noqa: BLE001 - whatever it is, the service is not ready, and the text may name paths or hosts

@@ -83,12 +83,12 @@ def check_origin(origin: str) -> str:
             f"{origin!r} is no secure origin: a browser lets pages sign on https:// or on this machine "
             "(http://localhost) alone. Serve the page with TLS"
         )
-    written = as_browsers_write(origin)
-    name = urlsplit(written).hostname or ""
+    canonical = as_browsers_write(origin)
+    name = urlsplit(canonical).hostname or ""
     if not (":" in name or _NAME.fullmatch(name)):
         raise BadInput(f"{origin!r} is no single origin: name each one by itself, as https://people.example")
-    if origin != written:
-        raise BadInput(f"{origin!r} is not how a browser writes an origin: write {written!r}, without a path")
+    if origin != canonical:
+        raise BadInput(f"{origin!r} is not how a browser writes an origin: write {canonical!r}, without a path")
     return origin
 
 

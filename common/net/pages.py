@@ -48,17 +48,17 @@ class Pages:
         static: tuple[str, ...] = (),
         around: Callable[[], Environment] = page_environment,
     ) -> None:
-        self._package, self._nav, self._around = package, nav, around
+        self._package, self._nav, self._base = package, nav, around
         places = {**dict.fromkeys(_SHARED, SHARED), **dict.fromkeys(static, package)}
-        self.static = {name: (resources.files(of) / "static" / name).read_bytes() for name, of in places.items()}
+        self.static = {name: (resources.files(owner) / "static" / name).read_bytes() for name, owner in places.items()}
 
     @cached_property
     def environment(self) -> Environment:
-        outer = self._around()
+        base = self._base()
         loaders = [PackageLoader(package) for package in (self._package, SHARED)]
-        made = outer.overlay(loader=ChoiceLoader([*loaders, *([outer.loader] if outer.loader else [])]))
-        made.globals = {**outer.globals, "asset": self._asset, "nav": self._nav}
-        return made
+        environment = base.overlay(loader=ChoiceLoader([*loaders, *([base.loader] if base.loader else [])]))
+        environment.globals = {**base.globals, "asset": self._asset, "nav": self._nav}
+        return environment
 
     def __call__(self, template: str, /, **values: Any) -> str:
         return self.environment.get_template(template).render(**values)
@@ -76,21 +76,21 @@ def page_app(title: str, pages: Pages, rules: Rules) -> Service:
     app = Service(title=title, openapi_url=None, docs_url=None, redoc_url=None)
     app.edge.app = Guard(app.edge.app, rules)  # the outermost app, so that the answer to a fault has its headers, too
 
-    def shown(error: TandemError) -> Response:
+    def refused(error: TandemError) -> Response:
         return HTMLResponse(pages("problem.html", here="", title=error.title, detail=error.detail), error.status)
 
     def missing(error: HTTPException) -> Response:
         page = pages("problem.html", here="", title=str(error.detail), detail="there is no such page here")
         return HTMLResponse(page, error.status_code, error.headers)
 
-    answer_errors(app, shown, missing)
+    answer_errors(app, refused, missing)
 
     @app.get("/static/{name}")
     def static_file(name: Name) -> Response:
         if name not in pages.static:
             raise NotFound(f"there is no file {name!r} here")
-        kept = {"Cache-Control": "private, max-age=86400, immutable"}
-        return Response(pages.static[name], media_type=KINDS[name.rpartition(".")[2]], headers=kept)
+        headers = {"Cache-Control": "private, max-age=86400, immutable"}
+        return Response(pages.static[name], media_type=KINDS[name.rpartition(".")[2]], headers=headers)
 
     return app
 
@@ -119,10 +119,10 @@ def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: 
     """Print the address to open, and serve until SIGINT or SIGTERM. A refusal names the ``command`` that serves."""
     check_loopback(host, port)
     with listen("127.0.0.1" if host == "localhost" else host, port) as listener:
-        place, taken = listener.getsockname()[:2]
-        rules = Rules(secrets.token_urlsafe(24), taken, command)
+        address, bound_port = listener.getsockname()[:2]
+        rules = Rules(secrets.token_urlsafe(24), bound_port, command)
         app = make(rules)
-        say(f"open http://{host_port(place, taken)}/?key={rules.key}")
+        say(f"open http://{host_port(address, bound_port)}/?key={rules.key}")
         Server(app, Limits(raise_descriptors())).run(listener)
 
 
@@ -205,9 +205,9 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        await (self._instead(scope) or self._app)(scope, receive, guarded)
+        await (self._early_response(scope) or self._app)(scope, receive, guarded)
 
-    def _instead(self, scope: Scope) -> Response | None:
+    def _early_response(self, scope: Scope) -> Response | None:
         """Return the answer to send instead of the page; None if the request may pass."""
         request = Request(scope)
         host = request.headers.get("host", "")

@@ -20,22 +20,22 @@ def style() -> str:
 
 def page_environment(package: str = SHARED) -> Environment:
     """Return the environment that loads the templates of a package."""
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,
-        finalize=_shown,
+        finalize=_finalize,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["command"] = lambda *words: Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
+    environment.globals["command"] = lambda *words: Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
     # Jinja's own filter raises an error for text that is not UTF-8, such as a folder's name or a peer's text.
-    made.filters["urlencode"] = lambda text: quote(text, errors="replace")
-    made.filters["count"] = lambda value: f"{value:,}"
-    made.filters["pair"] = lambda value: (value, value)
-    made.filters["lines"] = lambda text: Markup("\n").join(plain(line) for line in str(text).split("\n"))
-    return made
+    environment.filters["urlencode"] = lambda text: quote(text, errors="replace")
+    environment.filters["count"] = lambda value: f"{value:,}"
+    environment.filters["pair"] = lambda value: (value, value)
+    environment.filters["lines"] = lambda text: Markup("\n").join(plain(line) for line in str(text).split("\n"))
+    return environment
 
 
-def _shown(value: Any) -> Any:
+def _finalize(value: Any) -> Any:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value

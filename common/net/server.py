@@ -105,21 +105,21 @@ class Server:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        found: list[int] = []
+        received: list[int] = []
 
         def note(number: int, frame: object) -> None:
-            found.append(number)
+            received.append(number)
             self.stop()
 
         numbers = (signal.SIGINT, signal.SIGTERM)
-        before = [signal.signal(number, note) for number in numbers]
+        handlers = [signal.signal(number, note) for number in numbers]
         try:
             yield
         finally:
-            for number, handler in zip(numbers, before, strict=True):
+            for number, handler in zip(numbers, handlers, strict=True):
                 signal.signal(number, handler)
-        if found:
-            signal.raise_signal(found[0])
+        if received:
+            signal.raise_signal(received[0])
 
 
 def faster_loop() -> Any:
@@ -134,17 +134,17 @@ def faster_loop() -> Any:
 def listen(host: str, port: int) -> socket.socket:
     """Listen on a port (0: any free one) of a local address or name; BadInput with the reason if that fails."""
     host = bare_host(host)
-    cannot = f"cannot listen on {host_port(host, port)}"
+    refusal = f"cannot listen on {host_port(host, port)}"
     if not 0 <= port <= 65535:
         raise BadInput(
-            f"{cannot}: a port is a number from 1 to 65535, or 0 for any free one; choose another with --port"
+            f"{refusal}: a port is a number from 1 to 65535, or 0 for any free one; choose another with --port"
         )
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, at = min(found, key=lambda each: each[0] != socket.AF_INET)
+        addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = min(addresses, key=lambda each: each[0] != socket.AF_INET)
         listener = socket.socket(family)
     except (OSError, UnicodeError) as error:
-        raise BadInput(f"{cannot}: {getattr(error, 'strerror', None) or error}; choose another with --host") from None
+        raise BadInput(f"{refusal}: {getattr(error, 'strerror', None) or error}; choose another with --host") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
@@ -153,11 +153,11 @@ def listen(host: str, port: int) -> socket.socket:
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             # A closed connection waits until the peer has received the rest, which the server does not monitor.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * UNTAKEN_SECONDS)
-        listener.bind(at)
+        listener.bind(address)
         listener.listen(4096)
     except OSError as error:
         listener.close()
-        raise BadInput(f"{cannot}: {error.strerror or error}; choose another with --port") from None
+        raise BadInput(f"{refusal}: {error.strerror or error}; choose another with --port") from None
     return listener
 
 

@@ -58,11 +58,11 @@ def read_address(url: str) -> SplitResult:
         raise BadInput(f"an address begins with http:// or https://, found {url!r}")
     try:
         parts = urlsplit(url)
-        whole = bool(parts.hostname) and parts.port != 0 and bool(httpx.URL(url).host)
+        valid = bool(parts.hostname) and parts.port != 0 and bool(httpx.URL(url).host)
         (parts.hostname or "").encode("idna")  # as name resolution does
     except (ValueError, httpx.InvalidURL):
-        whole = False
-    if not whole:
+        valid = False
+    if not valid:
         raise BadInput(
             f"{url!r} is no address of a service: it is http://HOST:PORT, where HOST is a name or an address (in "
             "brackets if it is of IPv6, [::1]) and PORT a number from 1 to 65535"
@@ -106,19 +106,19 @@ class CertificateFiles:
             raise BadInput(f"the key {self.key} of {self.whose} cannot be read: {error.strerror}") from None
 
 
-def server_context(shown: CertificateFiles, clients: Path | None = None) -> ssl.SSLContext:
+def server_context(certificate: CertificateFiles, clients: Path | None = None) -> ssl.SSLContext:
     """Return the TLS context of a service; with ``clients``, only clients of these authorities are admitted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0  # no session tickets, by which an eavesdropper could link two connections of an agent
-    shown.load_into(context)
+    certificate.load_into(context)
     if clients is not None:
         _trust(context, clients)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
-def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ssl.SSLContext:
+def client_context(ca: Path | None, certificate: CertificateFiles | None = None) -> ssl.SSLContext:
     """Return the TLS context of a client, which trusts the authorities in ``ca``, or those of the system."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -126,8 +126,8 @@ def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ss
         context.load_default_certs()
     else:
         _trust(context, ca)
-    if shown is not None:
-        shown.load_into(context)
+    if certificate is not None:
+        certificate.load_into(context)
     return context
 
 
@@ -148,11 +148,11 @@ def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
                 f"the {party}, or name no authority"
             )
         return None
-    shown = None
+    files = None
     if shows and (certificate := os.environ.get(CLIENT_CERT)):
         key = os.environ.get(CLIENT_KEY)
-        shown = CertificateFiles.of(f"this client of the {party}", Path(certificate), Path(key) if key else None)
-    return client_context(None if ca is None else Path(ca), shown)
+        files = CertificateFiles.of(f"this client of the {party}", Path(certificate), Path(key) if key else None)
+    return client_context(None if ca is None else Path(ca), files)
 
 
 def is_loopback(host: str) -> bool:

@@ -72,8 +72,8 @@ def pause(seconds: float) -> None:
     """Sleep for ``seconds``, subject to the time limits of this context."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0.0:
-        time.sleep(min(left, _left(None), LOOK))
-    _left(None)
+        time.sleep(min(left, _remaining(None), LOOK))
+    _remaining(None)
 
 
 def send(
@@ -140,10 +140,10 @@ class _TooMuch(Exception):
     """More bytes have come than the exchange allows."""
 
 
-def _left(wanted: float | None) -> float:
-    """Return the seconds that are left, at most ``wanted``; call :attr:`_Limit.look` first."""
+def _remaining(timeout: float | None) -> float:
+    """Return the seconds that are left, at most ``timeout``; call :attr:`_Limit.look` first."""
     now = time.monotonic()
-    seconds = float("inf") if wanted is None else wanted
+    seconds = float("inf") if timeout is None else timeout
     for limit in _PRESENT.get() or ():
         limit.look()
         if limit.until <= now:
@@ -152,12 +152,12 @@ def _left(wanted: float | None) -> float:
     return seconds
 
 
-def _moved(count: int, *, came: bool) -> None:
+def _count_bytes(count: int, *, received: bool) -> None:
     """Give the exchange more time for bytes sent or received, and count those received."""
     for limit in _PRESENT.get() or ():
         if isinstance(limit, _Exchange):
             limit.until += count / SLOWEST
-            limit.left -= count if came else 0
+            limit.left -= count if received else 0
             if limit.left < 0:
                 raise _TooMuch
 
@@ -171,7 +171,7 @@ class _Stream(httpcore.NetworkStream):
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         with _as_httpcore(httpcore.ReadTimeout, httpcore.ReadError):
             data: bytes = self._repeated(lambda: self._socket.recv(max_bytes), timeout)
-            _moved(len(data), came=True)
+            _count_bytes(len(data), received=True)
             return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -179,7 +179,7 @@ class _Stream(httpcore.NetworkStream):
         with _as_httpcore(httpcore.WriteTimeout, httpcore.WriteError):
             while left:
                 count = self._repeated(lambda: self._socket.send(left[:SLOWEST]), timeout)  # noqa: B023 - called at once
-                _moved(count, came=False)
+                _count_bytes(count, received=False)
                 left = left[count:]
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class _Stream(httpcore.NetworkStream):
     ) -> httpcore.NetworkStream:
         with _as_httpcore(httpcore.ConnectTimeout, httpcore.ConnectError):
             try:
-                self._socket.settimeout(_left(DIAL))
+                self._socket.settimeout(_remaining(DIAL))
                 return _Stream(ssl_context.wrap_socket(self._socket, server_hostname=server_hostname))
             except BaseException:
                 self._socket.close()
@@ -210,7 +210,7 @@ class _Stream(httpcore.NetworkStream):
         """Repeat a call until it succeeds: a socket that was not ready can be tried again, also under TLS."""
         until = float("inf") if timeout is None else time.monotonic() + timeout
         while True:
-            left = min(_left(None), until - time.monotonic())
+            left = min(_remaining(None), until - time.monotonic())
             if left <= 0.0:
                 raise TimeoutError("no whole answer in time")
             self._socket.settimeout(min(left, LOOK))
@@ -230,7 +230,7 @@ class _Backend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         with _as_httpcore(httpcore.ConnectTimeout, httpcore.ConnectError):
-            connection = socket.create_connection((host, port), _left(DIAL))
+            connection = socket.create_connection((host, port), _remaining(DIAL))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return _Stream(connection)
 
@@ -245,7 +245,7 @@ class Transport(httpx.BaseTransport):
         url = httpcore.URL(
             scheme=request.url.raw_scheme, host=request.url.raw_host, port=request.url.port, target=request.url.raw_path
         )
-        sent = httpcore.Request(
+        core_request = httpcore.Request(
             request.method,
             url,
             headers=request.headers.raw,
@@ -253,7 +253,7 @@ class Transport(httpx.BaseTransport):
             extensions=request.extensions,
         )
         with _as_httpx():
-            response = self._pool.handle_request(sent)
+            response = self._pool.handle_request(core_request)
         return httpx.Response(response.status, headers=response.headers, stream=_Body(response))
 
     def close(self) -> None:

@@ -38,13 +38,13 @@ def crossing(good: float, bad: float, excess: Callable[[float], float], width: f
         steps += 1  # each third step bisects, for any shape of the excess
         share = below / (below - above) if below < above and steps % 3 else 0.5
         place = good + (bad - good) * min(max(share, 0.01), 0.99)
-        found = excess(place)
-        if found <= 0.0:
-            good, below = place, found
+        value = excess(place)
+        if value <= 0.0:
+            good, below = place, value
             above *= 0.5 if stayed == "bad" else 1.0
             stayed = "bad"
         else:
-            bad, above = place, found
+            bad, above = place, value
             below *= 0.5 if stayed == "good" else 1.0
             stayed = "good"
     return good

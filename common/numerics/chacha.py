@@ -81,5 +81,5 @@ def _quarter_round(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 @njit_inlined
-def _rotated(word: Any, by: Any) -> Any:
-    return np.uint32(np.uint32(word << np.uint32(by)) | np.uint32(word >> np.uint32(32 - by)))
+def _rotated(word: Any, count: Any) -> Any:
+    return np.uint32(np.uint32(word << np.uint32(count)) | np.uint32(word >> np.uint32(32 - count)))

@@ -114,18 +114,18 @@ def quantiles(words: Words, out: Floats) -> None:
         tails[k] = min(u, 1.0 - u)
         out[k] = _central(u - 0.5)
     places = np.empty(len(words), dtype=np.int64)
-    found = 0
+    count = 0
     for k in range(len(words)):
-        places[found] = k
-        found += int(abs(tails[k] - 0.5) > _MIDDLE)
-    r, z = np.empty(found), np.empty(found)
-    for t in range(found):
+        places[count] = k
+        count += int(abs(tails[k] - 0.5) > _MIDDLE)
+    r, z = np.empty(count), np.empty(count)
+    for t in range(count):
         r[t] = tails[places[t]]
-    for t in range(found):
+    for t in range(count):
         r[t] = np.sqrt(-log(r[t]))
-    for t in range(found):
+    for t in range(count):
         z[t] = _ratio(r[t] - 1.6, _TAIL, _TAIL_BELOW)
-    for t in range(found):
+    for t in range(count):
         size = z[t] if r[t] <= 5.0 else _ratio(r[t] - 5.0, _FAR, _FAR_BELOW)
         out[places[t]] = size if out[places[t]] > 0.0 else -size
 
@@ -152,9 +152,9 @@ def fill_normals(key: np.uint64, people: Indices, out: Floats) -> None:
     rows = max(1, CELLS // max(1, width))
     words = np.empty((min(rows, len(people)), width), dtype=np.uint64)
     for first in range(0, len(people), rows):
-        some = people[first : first + rows]
-        fill_words(key, some, words)
-        cells = len(some) * width
+        batch = people[first : first + rows]
+        fill_words(key, batch, words)
+        cells = len(batch) * width
         quantiles(words.reshape(-1)[:cells], out[first : first + rows].reshape(-1))
 
 
@@ -188,8 +188,8 @@ def fill_bits(key: np.uint64, people: Indices, special: Indices, chances: Floats
         begin, row = start(key, people[i]), out[i]
         for k in range(words):
             coins = word(begin, k)
-            some = row[64 * k : 64 * k + 64]
-            for j in range(len(some)):
-                some[j] = (coins >> np.uint64(j)) & _ONE
+            block = row[64 * k : 64 * k + 64]
+            for j in range(len(block)):
+                block[j] = (coins >> np.uint64(j)) & _ONE
         for k in range(len(special)):
             row[special[k]] = uniform(begin, words + k) < chances[k]

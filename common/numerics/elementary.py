@@ -60,8 +60,8 @@ _SINE = (
 def exp(x: Floats) -> Floats:
     """Return e^x, elementwise."""
     x = np.minimum(np.maximum(x, -746.0), 710.0)
-    whole = np.rint(x * PER_LOG_2)
-    return np.asarray(np.ldexp(reduced_exp(x - whole * HIGH, whole * LOW), whole.astype(np.int32)))
+    exponent = np.rint(x * PER_LOG_2)
+    return np.asarray(np.ldexp(reduced_exp(x - exponent * HIGH, exponent * LOW), exponent.astype(np.int32)))
 
 
 def log(x: Floats) -> Floats:

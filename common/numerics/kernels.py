@@ -121,9 +121,9 @@ def _compiler() -> Any:
         cpu_target.target_context.refresh()
 
     def type_of(value: Late, use: Any) -> Any:
-        made = value.within
+        kernel = value.within
         cpu_target.typing_context.refresh()  # since an intrinsic was just registered
-        return cpu_target.typing_context.resolve_value_type(made)
+        return cpu_target.typing_context.resolve_value_type(kernel)
 
     typeof_impl.register(Late)(type_of)
     _keep_freed_memory()
@@ -199,41 +199,41 @@ def njit_exact(function: Callable[P, R]) -> Callable[P, R]:
 WIDTH = 8  # lanes of every vector
 
 
-def _made(name: str) -> Any:
+def _find(name: str) -> Any:
     return getattr(import_module(f"{__package__}.vectors"), name)
 
 
-prefetch = cast(Callable[[AnyArray, Any], None], Late(partial(_made, "prefetch")))
+prefetch = cast(Callable[[AnyArray, Any], None], Late(partial(_find, "prefetch")))
 """Within compiled loops: prefetch the cache line of item ``place`` of a C-contiguous array, without waiting.
 
 It has no effect on any value; a place outside the array is harmless.
 """
-prefetch_near = cast(Callable[[AnyArray, Any], None], Late(partial(_made, "prefetch_near")))
+prefetch_near = cast(Callable[[AnyArray, Any], None], Late(partial(_find, "prefetch_near")))
 """The same, into the second-level cache only: for items that are needed later than the first level would keep them."""
-bits_of = cast(Callable[[Any], Any], Late(partial(_made, "bits_of")))
+bits_of = cast(Callable[[Any], Any], Late(partial(_find, "bits_of")))
 """Within compiled loops: the bits of a float32, as an int32."""
-word_of = cast(Callable[[Any], Any], Late(partial(_made, "word_of")))  # the same of a float64, as an int64
-double_of = cast(Callable[[Any], Any], Late(partial(_made, "double_of")))  # the float64 that has these bits
-fma = cast(Callable[[Any, Any, Any], Any], Late(partial(_made, "fma")))
+word_of = cast(Callable[[Any], Any], Late(partial(_find, "word_of")))  # the same of a float64, as an int64
+double_of = cast(Callable[[Any], Any], Late(partial(_find, "double_of")))  # the float64 that has these bits
+fma = cast(Callable[[Any, Any, Any], Any], Late(partial(_find, "fma")))
 """Within compiled loops: a * b + c, rounded once; for vectors, or for scalars, converted to the type of ``a``."""
-nearest = cast(Callable[[Any], Any], Late(partial(_made, "nearest")))
+nearest = cast(Callable[[Any], Any], Late(partial(_find, "nearest")))
 """Within compiled loops: the nearest whole number; of two, the even one."""
-magnitude = cast(Callable[[Any], Any], Late(partial(_made, "magnitude")))  # within compiled loops: the absolute value
-least = cast(Callable[[Any, Any], Any], Late(partial(_made, "least")))
+magnitude = cast(Callable[[Any], Any], Late(partial(_find, "magnitude")))  # within compiled loops: the absolute value
+least = cast(Callable[[Any, Any], Any], Late(partial(_find, "least")))
 """Within compiled loops: the lesser of two numbers, or of two vectors by lanes; the second one if one is NaN."""
-greatest = cast(Callable[[Any, Any], Any], Late(partial(_made, "greatest")))  # the same, the greater
-load = cast(Callable[[Any, Any], Any], Late(partial(_made, "load")))
+greatest = cast(Callable[[Any, Any], Any], Late(partial(_find, "greatest")))  # the same, the greater
+load = cast(Callable[[Any, Any], Any], Late(partial(_find, "load")))
 """Within compiled loops: items ``place``, ..., ``place + 7`` of a C-contiguous array, flattened, as a vector."""
-load_some = cast(Callable[[Any, Any, Any], Any], Late(partial(_made, "load_some")))
+load_some = cast(Callable[[Any, Any, Any], Any], Late(partial(_find, "load_some")))
 """The same for the first ``count`` (1..8) only, followed by zeros; no memory beyond them is read."""
-store = cast(Callable[[Any, Any, Any], None], Late(partial(_made, "store")))
+store = cast(Callable[[Any, Any, Any], None], Late(partial(_find, "store")))
 """Within compiled loops: write a vector to items ``place``, ..., ``place + 7`` of a C-contiguous array of its type."""
-total = cast(Callable[[Any], Any], Late(partial(_made, "total")))
+total = cast(Callable[[Any], Any], Late(partial(_find, "total")))
 """Within compiled loops: the sum of a vector's lanes: 0 + 4, 1 + 5, ..., then the halves of these, and so on."""
-singles = cast(Callable[[Any], Any], Late(partial(_made, "singles")))
+singles = cast(Callable[[Any], Any], Late(partial(_find, "singles")))
 """Within compiled loops: a vector as one of float32; or a number, rounded to float32, in every lane."""
-doubles = cast(Callable[[Any], Any], Late(partial(_made, "doubles")))  # the same in float64
-alike = cast(Callable[[Any, Any], Any], Late(partial(_made, "alike")))
+doubles = cast(Callable[[Any], Any], Late(partial(_find, "doubles")))  # the same in float64
+alike = cast(Callable[[Any, Any], Any], Late(partial(_find, "alike")))
 """``alike(value, array)``: the same in the type of ``array``, which has floating-point numbers."""
-dot = cast(Callable[[Any, Any], Any], Late(partial(_made, "dot")))
+dot = cast(Callable[[Any, Any], Any], Late(partial(_find, "dot")))
 """Within compiled loops: <a, b> of two C-contiguous float64 vectors of one length."""

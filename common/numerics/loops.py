@@ -16,10 +16,10 @@ _HALF_BITS = np.int64(np.float64(HALF_ROOT).view(np.int64))
 def exp(x: Any) -> Any:
     """Return e^x."""
     x = min(max(x, -746.0), 710.0)
-    whole = np.rint(x * PER_LOG_2)
-    power = np.int64(whole)
+    exponent = np.rint(x * PER_LOG_2)
+    power = np.int64(exponent)
     half = power >> np.int64(1)
-    return _exp(x - whole * HIGH, whole * LOW) * _power_of_two(half) * _power_of_two(power - half)
+    return _exp(x - exponent * HIGH, exponent * LOW) * _power_of_two(half) * _power_of_two(power - half)
 
 
 @njit_inlined
@@ -45,28 +45,28 @@ def log(x: Any) -> Any:
 
 def exps(x: Floats) -> Floats:
     """Return e^x, elementwise, for arrays of thousands, in a tenth of NumPy's time."""
-    found = np.empty(x.shape)
-    _exps(np.ascontiguousarray(x).reshape(-1), found.reshape(-1))
-    return found
+    out = np.empty(x.shape)
+    _exps(np.ascontiguousarray(x).reshape(-1), out.reshape(-1))
+    return out
 
 
 def logs(x: Floats) -> Floats:
     """Return ln x of numbers of at least 2^-1022, elementwise, for arrays of thousands."""
-    found = np.empty(x.shape)
-    _logs(np.ascontiguousarray(x).reshape(-1), found.reshape(-1))
-    return found
+    out = np.empty(x.shape)
+    _logs(np.ascontiguousarray(x).reshape(-1), out.reshape(-1))
+    return out
 
 
 @njit
-def _exps(x: Floats, found: Floats) -> None:
+def _exps(x: Floats, out: Floats) -> None:
     for i in range(len(x)):
-        found[i] = exp(x[i])
+        out[i] = exp(x[i])
 
 
 @njit
-def _logs(x: Floats, found: Floats) -> None:
+def _logs(x: Floats, out: Floats) -> None:
     for i in range(len(x)):
-        found[i] = log(x[i])
+        out[i] = log(x[i])
 
 
 @njit

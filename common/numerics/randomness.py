@@ -80,12 +80,12 @@ class RandomSource:
         if not 1 <= bound <= 1 << 62:
             raise ValueError(f"bound must be in 1..2^62, got {bound}")
         limit = ((1 << 64) // bound) * bound - 1
-        drawn = self.words(count)
-        bad = np.flatnonzero(drawn > np.uint64(limit))
+        words = self.words(count)
+        bad = np.flatnonzero(words > np.uint64(limit))
         while bad.size:
-            drawn[bad] = self.words(bad.size)
-            bad = bad[drawn[bad] > np.uint64(limit)]
-        return (drawn % np.uint64(bound)).astype(np.int64)
+            words[bad] = self.words(bad.size)
+            bad = bad[words[bad] > np.uint64(limit)]
+        return (words % np.uint64(bound)).astype(np.int64)
 
     def bernoullis(self, probability: float, count: int) -> Bits:
         """Draw ``count`` bits, each 1 with probability exactly ``floor(probability * 2^53) / 2^53``, never more.
@@ -95,11 +95,11 @@ class RandomSource:
         if not 0.0 <= probability <= 1.0:
             raise ValueError(f"probability must be in [0, 1], got {probability}")
         threshold = np.uint64(int(probability * 2.0**53))
-        drawn = np.empty(count, dtype=np.bool_)
+        bits = np.empty(count, dtype=np.bool_)
         for start in range(0, count, _BLOCK):
-            piece = drawn[start : start + _BLOCK]
+            piece = bits[start : start + _BLOCK]
             np.less(self.words(len(piece)) >> np.uint64(11), threshold, out=piece)
-        return drawn.view(np.uint8)
+        return bits.view(np.uint8)
 
     def normals(self, count: int) -> Floats:
         """Draw ``count`` standard normals (Box-Muller on 53-bit uniforms; |z| <= 8.6)."""

@@ -48,29 +48,29 @@ def _spread(builder: Any, scalar: Any) -> Any:
     return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH))
 
 
-def _as(context: Any, builder: Any, value: Any, kind: Any, wanted: Any) -> Any:
-    if isinstance(kind, Lanes) or not isinstance(wanted, Lanes):
-        return value if kind == wanted else context.cast(builder, value, kind, wanted)
-    return _spread(builder, context.cast(builder, value, kind, wanted.item))
+def _cast(context: Any, builder: Any, value: Any, kind: Any, target: Any) -> Any:
+    if isinstance(kind, Lanes) or not isinstance(target, Lanes):
+        return value if kind == target else context.cast(builder, value, kind, target)
+    return _spread(builder, context.cast(builder, value, kind, target.item))
 
 
-def _common(arguments: Any) -> Any:
+def _common_type(arguments: Any) -> Any:
     kinds = {kind for kind in arguments if isinstance(kind, Lanes)}
-    others = all(isinstance(kind, Lanes | types.Number) for kind in arguments)
-    return kinds.pop() if len(kinds) == 1 and others else None
+    compatible = all(isinstance(kind, Lanes | types.Number) for kind in arguments)
+    return kinds.pop() if len(kinds) == 1 and compatible else None
 
 
 def _support(operation: Callable[[Any, Any], Any], of_floats: str, of_integers: str) -> None:
     def result(a: Any, b: Any) -> Any:
-        return _common((a, b))
+        return _common_type((a, b))
 
     typed: Any = type_callable
     typed(operation)(lambda context: result)
 
-    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-        wanted = given.return_type
-        pair = [_as(context, builder, value, kind, wanted) for value, kind in zip(arguments, given.args, strict=True)]
-        name = of_floats if isinstance(wanted.item, types.Float) else of_integers
+    def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+        target = kinds.return_type
+        pair = [_cast(context, builder, value, kind, target) for value, kind in zip(arguments, kinds.args, strict=True)]
+        name = of_floats if isinstance(target.item, types.Float) else of_integers
         return getattr(builder, name)(*pair)
 
     lowering: Any = lower_builtin
@@ -85,42 +85,42 @@ _support(operator.and_, "", "and_")
 
 
 def _elementwise(arity: int, emit: Callable[..., Any]) -> Any:
-    def work(context: Any, *given: Any) -> Any:
-        wanted = _common(given) or given[0]
-        if not isinstance(getattr(wanted, "item", wanted), types.Float):
+    def work(context: Any, *operands: Any) -> Any:
+        target = _common_type(operands) or operands[0]
+        if not isinstance(getattr(target, "item", target), types.Float):
             return None
 
         def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
             pairs = zip(arguments, kinds.args, strict=True)
-            return emit(builder, *(_as(context, builder, value, kind, wanted) for value, kind in pairs))
+            return emit(builder, *(_cast(context, builder, value, kind, target) for value, kind in pairs))
 
-        return wanted(*given), generate
+        return target(*operands), generate
 
-    def one(context: Any, a: Any) -> Any:
+    def unary(context: Any, a: Any) -> Any:
         return work(context, a)
 
-    def two(context: Any, a: Any, b: Any) -> Any:
+    def binary(context: Any, a: Any, b: Any) -> Any:
         return work(context, a, b)
 
-    def three(context: Any, a: Any, b: Any, c: Any) -> Any:
+    def ternary(context: Any, a: Any, b: Any, c: Any) -> Any:
         return work(context, a, b, c)
 
-    return intrinsic((one, two, three)[arity - 1])
+    return intrinsic((unary, binary, ternary)[arity - 1])
 
 
-def _called(name: str) -> Callable[..., Any]:
+def _math_call(name: str) -> Callable[..., Any]:
     return lambda builder, *values: _call(builder, name, values[0].type, *values)
 
 
-def _chosen(comparison: str) -> Callable[..., Any]:
+def _select(comparison: str) -> Callable[..., Any]:
     return lambda builder, a, b: builder.select(builder.fcmp_ordered(comparison, a, b), a, b)
 
 
-fma = _elementwise(3, _called("fma"))
-nearest = _elementwise(1, _called("rint"))
-magnitude = _elementwise(1, _called("fabs"))
-least = _elementwise(2, _chosen("<"))
-greatest = _elementwise(2, _chosen(">"))
+fma = _elementwise(3, _math_call("fma"))
+nearest = _elementwise(1, _math_call("rint"))
+magnitude = _elementwise(1, _math_call("fabs"))
+least = _elementwise(2, _select("<"))
+greatest = _elementwise(2, _select(">"))
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
@@ -154,9 +154,9 @@ def _load_some(context: Any, array: Any, place: Any, count: Any) -> Any:
         vector, zero = ir.Constant(ir.VectorType(item, WIDTH), None), ir.Constant(item, None)
         for lane in range(WIDTH):
             inside = builder.icmp_signed(">", many, many.type(lane))
-            at = builder.add(begin, builder.select(inside, begin.type(lane), begin.type(0)))
-            found = builder.load(_place(context, builder, array, values, at))
-            vector = builder.insert_element(vector, builder.select(inside, found, zero), ir.IntType(32)(lane))
+            index = builder.add(begin, builder.select(inside, begin.type(lane), begin.type(0)))
+            value = builder.load(_place(context, builder, array, values, index))
+            vector = builder.insert_element(vector, builder.select(inside, value, zero), ir.IntType(32)(lane))
         return vector
 
     return Lanes(array.dtype)(array, place, count), generate
@@ -200,15 +200,15 @@ def _prefetched(level: int) -> Any:
     return intrinsic(ask)
 
 
-def _reinterpreted(wanted: Any, given: Any) -> Any:
+def _reinterpreted(target: Any, source: Any) -> Any:
     def convert(context: Any, number: Any) -> Any:
-        if number != given:
+        if number != source:
             return None
 
         def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
-            return builder.bitcast(arguments[0], context.get_value_type(wanted))
+            return builder.bitcast(arguments[0], context.get_value_type(target))
 
-        return wanted(given), generate
+        return target(source), generate
 
     return intrinsic(convert)
 
@@ -241,11 +241,11 @@ def _total(context: Any, vector: Any) -> Any:
 total: Any = intrinsic(_total)
 
 
-def _convert(context: Any, builder: Any, value: Any, given: Any, item: Any) -> Any:
+def _convert(context: Any, builder: Any, value: Any, kind: Any, item: Any) -> Any:
     """Return a number, repeated in every lane, or a vector, as a vector of floating-point numbers of a type."""
-    if not isinstance(given, Lanes):
-        return _spread(builder, context.cast(builder, value, given, item))
-    scalar, vector = given.item, ir.VectorType(context.get_value_type(item), WIDTH)
+    if not isinstance(kind, Lanes):
+        return _spread(builder, context.cast(builder, value, kind, item))
+    scalar, vector = kind.item, ir.VectorType(context.get_value_type(item), WIDTH)
     if scalar == item:
         return value
     if isinstance(scalar, types.Float):
@@ -256,41 +256,41 @@ def _convert(context: Any, builder: Any, value: Any, given: Any, item: Any) -> A
     return (builder.sitofp if scalar.signed else builder.uitofp)(value, vector)
 
 
-def _alike(context: Any, given: Any, array: Any) -> Any:
-    if not isinstance(array, types.Array) or not isinstance(given, types.Number | Lanes):
+def _convert_like(context: Any, source: Any, array: Any) -> Any:
+    if not isinstance(array, types.Array) or not isinstance(source, types.Number | Lanes):
         return None
 
     def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
-        return _convert(context, builder, arguments[0], given, array.dtype)
+        return _convert(context, builder, arguments[0], source, array.dtype)
 
-    return Lanes(array.dtype)(given, array), generate
+    return Lanes(array.dtype)(source, array), generate
 
 
-def _converted(item: Any) -> Any:
-    def declare(context: Any, given: Any) -> Any:
-        if not isinstance(given, types.Number | Lanes):
+def _converter(item: Any) -> Any:
+    def declare(context: Any, source: Any) -> Any:
+        if not isinstance(source, types.Number | Lanes):
             return None
 
         def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
-            return _convert(context, builder, arguments[0], given, item)
+            return _convert(context, builder, arguments[0], source, item)
 
-        return Lanes(item)(given), generate
+        return Lanes(item)(source), generate
 
     return intrinsic(declare)
 
 
-singles = _converted(types.float32)
-doubles = _converted(types.float64)
-alike: Any = intrinsic(_alike)
+singles = _converter(types.float32)
+doubles = _converter(types.float64)
+alike: Any = intrinsic(_convert_like)
 
 
 @njit
 def dot(a: Any, b: Any) -> Any:
     """Return <a, b> of two C-contiguous float64 vectors of one length; ``@`` would leave the order to a library."""
-    whole = len(a) // WIDTH * WIDTH
+    aligned = len(a) // WIDTH * WIDTH
     sums = doubles(0.0)
-    for j in range(0, whole, WIDTH):
+    for j in range(0, aligned, WIDTH):
         sums = fma(load(a, j), load(b, j), sums)
-    if whole < len(a):
-        sums = fma(load_some(a, whole, len(a) - whole), load_some(b, whole, len(a) - whole), sums)
+    if aligned < len(a):
+        sums = fma(load_some(a, aligned, len(a) - aligned), load_some(b, aligned, len(a) - aligned), sums)
     return total(sums)

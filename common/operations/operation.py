@@ -61,9 +61,9 @@ class Operation(RegisteredValue, Generic[R]):
         """Parse the result from the JSON form of a release; BadMessage if it does not answer this request."""
         if not isinstance(release, dict):
             raise BadMessage(f"a release is an object, found {type(release).__name__}")
-        found: R = self.result.parse(findings(release))
-        self.check(found)
-        return found
+        result: R = self.result.parse(findings(release))
+        self.check(result)
+        return result
 
 
 def release_of(result: Result, event: Event) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class TargetBound(Value):
     estimation: float = Field(ge=0)
 
     @model_validator(mode="after")
-    def _adds_up(self) -> Self:
+    def _check_sum(self) -> Self:
         terms = self.terms
         if not sum(terms) <= self.value <= sum(terms) * (1.0 + 1e-9):
             raise ValueError(f"value = {self.value} is not the sum of its terms {terms}")
@@ -51,13 +51,13 @@ class TargetBound(Value):
 
     def in_words(self) -> str:
         """Return a sentence with the bound, its terms and its assumptions."""
-        says = "" if self.value < 1.0 else ", which says nothing, as no loss is greater than 1"
+        note = "" if self.value < 1.0 else ", which says nothing, as no loss is greater than 1"
         what = "share of mistakes" if self.loss == "zero-one" else "squared loss"
-        sure = math.floor(self.confidence * 1e4 + 1e-9) / 100
+        percent = math.floor(self.confidence * 1e4 + 1e-9) / 100
         return (
-            f"the {what} on T is at most {math.ceil(self.value * 1e4) / 1e4:.4f}{says} (losses of both samples "
+            f"the {what} on T is at most {math.ceil(self.value * 1e4) / 1e4:.4f}{note} (losses of both samples "
             f"{self.empirical:.4f}, their discrepancy {self.discrepancy:.4f}, noise {self.noise:.4f}, finite samples "
-            f"{self.sampling:.4f} and {self.estimation:.4f}), with {sure:g}% confidence, if both samples were drawn "
+            f"{self.sampling:.4f} and {self.estimation:.4f}), with {percent:g}% confidence, if both samples were drawn "
             "independently from their domains and all features are within the norm"
         )
 
@@ -88,7 +88,7 @@ def target_bound(
     sizes: tuple[int, int],
     losses: tuple[Released, Released],
     discrepancy: Released,
-    known: LossClass,
+    loss_class: LossClass,
 ) -> TargetBound:
     """Return the right side of Theorem B.1 at q = p, with all terms estimated from released numbers.
 
@@ -113,10 +113,10 @@ def target_bound(
     ``scale`` is the size of a unit of the class' loss in units of ``loss``.
     """
     eta = 1.0 - CONFIDENCE
-    (m, n), (c, width) = sizes, known
+    (m, n), (c, width) = sizes, loss_class
     shares, length = (alpha, 1.0 - alpha), math.hypot(alpha / math.sqrt(m), (1.0 - alpha) / math.sqrt(n))
-    empirical = sum(share * found.value for share, found in zip(shares, losses, strict=True))
-    noise = sum(share * found.margin(eta / 4.0) for share, found in zip(shares, losses, strict=True))
+    empirical = sum(share * estimate.value for share, estimate in zip(shares, losses, strict=True))
+    noise = sum(share * estimate.margin(eta / 4.0) for share, estimate in zip(shares, losses, strict=True))
     noise += alpha * discrepancy.margin(eta / 4.0)
     sampling = length * (2.0 * c + width * math.sqrt(math.log(8.0 / eta) / 2.0))
     spread = math.sqrt((1.0 / m + 1.0 / n) * math.log(4.0 / eta) / 2.0)

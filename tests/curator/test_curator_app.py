@@ -254,7 +254,7 @@ class Attending:
         self.told: list[bool] = []
         self.charged: list[str] = []
 
-    def attach(self, journal: Any, *, seen: Any, opened: bool) -> None:
+    def attach(self, journal: Any, *, head: Any, opened: bool) -> None:
         self.told.append(opened)
 
     def charge(self, party: str, digest: str) -> tuple[None, None]:

@@ -16,10 +16,10 @@ from common.numerics import counter
 from common.numerics.loops import bits_of
 
 
-def _shares(given: tuple[float, ...]) -> tuple[float, ...]:
-    if not abs(sum(given) - 1.0) < 1e-9:
-        raise ValueError(f"the shares of all values add up to 1, found {sum(given):g}")
-    return given
+def _shares(shares: tuple[float, ...]) -> tuple[float, ...]:
+    if not abs(sum(shares) - 1.0) < 1e-9:
+        raise ValueError(f"the shares of all values add up to 1, found {sum(shares):g}")
+    return shares
 
 
 Shares = Annotated[

@@ -202,8 +202,8 @@ class ClassRings(_Classes):
     def draw(self, seed: int, people: Indices) -> Records:
         features = np.zeros((len(people), self.dimension), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
-        moved = (self.shift, self.skew) if self.side == "source" else (0.0, 1.0)
-        _draw_rings(self.key(seed), people, self.d, self.classes, *moved, features, labels)
+        displacement = (self.shift, self.skew) if self.side == "source" else (0.0, 1.0)
+        _draw_rings(self.key(seed), people, self.d, self.classes, *displacement, features, labels)
         return Records(features, labels)
 
 

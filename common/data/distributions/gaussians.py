@@ -59,7 +59,7 @@ class CloseGaussians(Sided):
     def _close_sigma(self) -> float:
         return self.sigma_source if self.side == "source" else self.sigma_target
 
-    def _drawn(
+    def _sample(
         self, seed: int, people: Indices, most: float, chart: tuple[bool, float, float] = (False, 0.0, 1.0)
     ) -> Records:
         """Return people, labelled -1 if the first k coordinates, or their squares, have a sum of at most ``most``."""
@@ -93,7 +93,7 @@ class GaussianHalfSpace(CloseGaussians):
         return float(self.sigma_target * math.sqrt(self.close) * ndtri(self.share))
 
     def draw(self, seed: int, people: Indices) -> Records:
-        return self._drawn(seed, people, self.threshold)
+        return self._sample(seed, people, self.threshold)
 
 
 _Border = tuple[int, float]  # the number of coordinates or squares that are summed, and the greatest sum for -1
@@ -104,15 +104,15 @@ _Chart = tuple[bool, float, float, float]  # whether coordinates are squared, ce
 def _draw(
     key: np.uint64, people: Indices, spread: Floats, border: _Border, chart: _Chart, features: Singles, labels: Labels
 ) -> None:
-    close, most = border
+    close, bound = border
     squared, center, scale, norm = chart
     rows = max(1, counter.CELLS // len(spread))
-    held = np.empty((min(rows, len(people)), len(spread)))
+    buffer = np.empty((min(rows, len(people)), len(spread)))
     for first in range(0, len(people), rows):
-        some = people[first : first + rows]
-        points = held[: len(some)]
-        counter.fill_normals(key, some, points)
-        for i in range(len(some)):
+        batch = people[first : first + rows]
+        points = buffer[: len(batch)]
+        counter.fill_normals(key, batch, points)
+        for i in range(len(batch)):
             for j in range(len(spread)):
                 points[i, j] *= spread[j]
                 if squared:
@@ -120,7 +120,7 @@ def _draw(
             inner = 0.0
             for j in range(close):
                 inner += points[i, j]
-            labels[first + i] = -1 if inner <= most else 1
+            labels[first + i] = -1 if inner <= bound else 1
             if squared:
                 for j in range(len(spread)):
                     points[i, j] = (points[i, j] - center) * scale
@@ -165,7 +165,7 @@ class GaussianBall(CloseGaussians):
         return float(self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.inside)))
 
     def draw(self, seed: int, people: Indices) -> Records:
-        return self._drawn(seed, people, self.radius_squared, (True, self.center, self.scale))
+        return self._sample(seed, people, self.radius_squared, (True, self.center, self.scale))
 
 
 @DISTRIBUTIONS.register("gaussian-balls")
@@ -189,8 +189,8 @@ class GaussianBalls(GaussianBall):
         return math.inf if self.norm is None else math.sqrt(self.norm**2 + 1.0)
 
     def draw(self, seed: int, people: Indices) -> Records:
-        drawn, normals = super().draw(seed, people), np.empty((len(people), self.close))
+        records, normals = super().draw(seed, people), np.empty((len(people), self.close))
         counter.fill_normals(self.key(seed), people, normals)
         squares = self._close_sigma**2 * np.square(normals).sum(axis=1)
         outside = squares > self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.second))
-        return Records(np.column_stack([drawn.features, outside.astype(np.float32)]), drawn.labels)
+        return Records(np.column_stack([records.features, outside.astype(np.float32)]), records.labels)

@@ -89,7 +89,7 @@ class _ParityThreshold(UnitDistribution):
     def values(self, records: Records) -> Words:
         return pack(records.features[:, self.c : self.c + self.b])
 
-    def _drawn(self, seed: int, people: Indices) -> tuple[Records, Words]:
+    def _sample(self, seed: int, people: Indices) -> tuple[Records, Words]:
         words = counter.words_of(counter.stream(seed, 0), people, 3)
         x = np.concatenate([bits_of(words[:, 0], min(self.c, 64)), bits_of(words[:, 1], max(0, self.c - 64))], axis=1)
         u = ((words[:, 2] >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
@@ -109,7 +109,7 @@ class ParityAndThresholdPeople(_ParityThreshold):
         return self.c + self.b + 1
 
     def draw(self, seed: int, people: Indices) -> Records:
-        records, y = self._drawn(seed, people)
+        records, y = self._sample(seed, people)
         above = (y >= np.uint64(self.threshold)).view(np.uint8)
         return Records(np.concatenate([records.features, above[:, None]], axis=1), records.labels)
 
@@ -125,7 +125,7 @@ class ParityXorThresholdPeople(_ParityThreshold):
         return self.c + self.b
 
     def draw(self, seed: int, people: Indices) -> Records:
-        records, y = self._drawn(seed, people)
+        records, y = self._sample(seed, people)
         flipped = np.where(y >= np.uint64(self.threshold), -1, 1).astype(np.int8)
         return Records(records.features, records.labels * flipped)
 
@@ -180,15 +180,15 @@ class ParityChoosesSecretPeople(_Shared):
         return int(np.bitwise_xor.reduce(self._shares(numbers, np.array([which]))[:, 0]))
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
-        wanted = np.arange(self.dimension) if columns is None else columns
+        chosen = np.arange(self.dimension) if columns is None else columns
         words = counter.words_of(counter.stream(seed, 0), people, 2)
         x = bits_of(words[:, 0], self.c)
-        t, of_t = self._numbers(words[:, 1])
-        known = np.concatenate([x, of_t], axis=1)
-        features = np.empty((len(people), len(wanted)), dtype=np.uint8)
-        early = wanted < known.shape[1]
-        features[:, early] = known[:, wanted[early]]
-        features[:, ~early] = self._shares(t, wanted[~early] - known.shape[1])
+        t, t_bits = self._numbers(words[:, 1])
+        leading = np.concatenate([x, t_bits], axis=1)
+        features = np.empty((len(people), len(chosen)), dtype=np.uint8)
+        early = chosen < leading.shape[1]
+        features[:, early] = leading[:, chosen[early]]
+        features[:, ~early] = self._shares(t, chosen[~early] - leading.shape[1])
         return Records(features, Parity(features=self.secret).predict(x))
 
     def _shares(self, numbers: Indices, secrets: Indices) -> Bits:
@@ -239,7 +239,7 @@ class OneOfManyParitiesPeople(_Shared):
         chosen = np.arange(self.dimension) if columns is None else columns
         words = counter.words_of(counter.stream(seed, 0), people, 4)
         holds = (words[:, 0] >> np.uint64(63)).astype(np.uint8)
-        t, of_t = self._numbers(words[:, 1])
+        t, t_bits = self._numbers(words[:, 1])
         asks = (1 - holds)[:, None]
         begin = self.c + (1 << self.d)
         features = np.zeros((len(people), len(chosen)), dtype=np.uint8)
@@ -252,9 +252,9 @@ class OneOfManyParitiesPeople(_Shared):
             _products(words[:, 2:], self._parities()[labels], products)
             features[:, ~early & ~late] = products * asks
         if late.any():
-            of_s = bits_of(self._shares(t) << np.uint64(64 - self.d), self.d)
-            known = np.concatenate([holds[:, None], of_t * holds[:, None], of_s * holds[:, None]], axis=1)
-            features[:, late] = known[:, chosen[late] - begin]
+            s_bits = bits_of(self._shares(t) << np.uint64(64 - self.d), self.d)
+            trailing = np.concatenate([holds[:, None], t_bits * holds[:, None], s_bits * holds[:, None]], axis=1)
+            features[:, late] = trailing[:, chosen[late] - begin]
         return Records(features, np.ones(len(people), dtype=np.int8))
 
     def _shares(self, numbers: Indices) -> Words:

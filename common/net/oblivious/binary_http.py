@@ -103,9 +103,9 @@ class _Reader:
         self._at = 0
 
     def framing(self, expected: int) -> None:
-        found = self.integer()
-        if found != expected:
-            raise BadMessage(f"expected a binary message of framing {expected} (known length), found {found}")
+        framing = self.integer()
+        if framing != expected:
+            raise BadMessage(f"expected a binary message of framing {expected} (known length), found {framing}")
 
     def integer(self) -> int:
         first = self._take(1)[0]
@@ -115,23 +115,23 @@ class _Reader:
         return value
 
     def word(self) -> bytes:
-        found = self._part()
-        if not _WORD.match(found):
+        word = self._part()
+        if not _WORD.match(word):
             raise BadMessage("the control data of a binary message is visible ASCII")
-        return found
+        return word
 
     def fields(self) -> Fields:
         """Read a section of fields; at the end of the message, return no fields."""
-        inner = _Reader(self._part() if self._at < len(self._raw) else b"")
-        found: list[tuple[bytes, bytes]] = []
-        while inner._at < len(inner._raw):
-            name, value = inner._part(), inner._part()
+        section = _Reader(self._part() if self._at < len(self._raw) else b"")
+        fields: list[tuple[bytes, bytes]] = []
+        while section._at < len(section._raw):
+            name, value = section._part(), section._part()
             if not _NAME.match(name) or not _VALUE.match(value):
                 raise BadMessage("a binary message has a field that HTTP does not allow")
-            found.append((name, value))
-            if len(found) > MAX_FIELDS:
+            fields.append((name, value))
+            if len(fields) > MAX_FIELDS:
                 raise BadMessage(f"a binary message has at most {MAX_FIELDS} fields")
-        return tuple(found)
+        return tuple(fields)
 
     def sections(self) -> tuple[Fields, bytes]:
         """Read header, content and trailer, which may be left out where they are empty, and the padding."""
@@ -149,5 +149,5 @@ class _Reader:
         end = self._at + count
         if end > len(self._raw):
             raise BadMessage("a binary message ends too early")
-        found, self._at = self._raw[self._at : end], end
-        return found
+        part, self._at = self._raw[self._at : end], end
+        return part

@@ -26,7 +26,7 @@ class ThroughRelay(httpx.BaseTransport):
         self.relay = base_address(relay)
         self._carrier = carrier or Transport(context_for(self.relay, party="relay", shows=False))
         self._referee = referee
-        self._known: ohttp.KeyConfiguration | None = None
+        self._key: ohttp.KeyConfiguration | None = None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request and return its response.
@@ -34,12 +34,12 @@ class ThroughRelay(httpx.BaseTransport):
         RelayUntrusted if keys or response are not the referee's; httpx.TransportError if the relay does not answer at
         present; BadMessage if the request is too long.
         """
-        if self._known is None:
-            self._known = self._keys(request)
-        sent, exchange = ohttp.encapsulate(self._known, self._inner(request))
-        response = self._ask(request, "POST", ohttp.RELAY, sent)
+        if self._key is None:
+            self._key = self._keys(request)
+        encapsulated, exchange = ohttp.encapsulate(self._key, self._inner_request(request))
+        response = self._ask(request, "POST", ohttp.RELAY, encapsulated)
         if response.status_code != 200 or response.headers.get("content-type") != ohttp.RESPONSE_TYPE:
-            raise self._refused(response)
+            raise self._refusal(response)
         return self._opened(exchange, response)
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class ThroughRelay(httpx.BaseTransport):
     def _keys(self, request: httpx.Request) -> ohttp.KeyConfiguration:
         response = self._ask(request, "GET", ohttp.SIGNED_KEYS)
         if response.status_code != 200:
-            raise self._refused(response)
+            raise self._refusal(response)
         try:
             return ohttp.verified_keys(Signed.model_validate_json(response.content), self._referee)
         except (ValueError, Forged, BadMessage) as error:
@@ -58,7 +58,7 @@ class ThroughRelay(httpx.BaseTransport):
                 "was sent through it; name another relay, or check --referee-key"
             ) from None
 
-    def _inner(self, request: httpx.Request) -> bytes:
+    def _inner_request(self, request: httpx.Request) -> bytes:
         fields = [(name.lower(), value) for name, value in request.headers.raw if name.lower().decode() in _SENT]
         inner = InnerRequest(
             request.method.encode(), request.url.raw_path, tuple(fields), request.read(), authority=b"referee"
@@ -69,7 +69,7 @@ class ThroughRelay(httpx.BaseTransport):
 
     def _ask(self, request: httpx.Request, method: str, path: str, content: bytes | None = None) -> httpx.Response:
         """Send a request to the relay, with headers that are the same for all clients."""
-        asked = httpx.Request(
+        envelope = httpx.Request(
             method,
             self.relay + path,
             headers={} if content is None else {"Content-Type": ohttp.REQUEST_TYPE},
@@ -78,7 +78,7 @@ class ThroughRelay(httpx.BaseTransport):
         )
         peer = f"the relay at {self.relay}"
         return send(
-            self._carrier.handle_request, asked, seconds=ohttp.RELAY_PATIENCE, most=ohttp.MAX_RESPONSE, peer=peer
+            self._carrier.handle_request, envelope, seconds=ohttp.RELAY_PATIENCE, most=ohttp.MAX_RESPONSE, peer=peer
         )
 
     def _opened(self, exchange: ohttp.Exchange, response: httpx.Response) -> httpx.Response:
@@ -92,7 +92,7 @@ class ThroughRelay(httpx.BaseTransport):
         # As a stream: httpx decompresses content given as bytes at once, however large it becomes.
         return httpx.Response(inner.status, headers=list(inner.fields), stream=httpx.ByteStream(inner.content))
 
-    def _refused(self, response: httpx.Response) -> Exception:
+    def _refusal(self, response: httpx.Response) -> Exception:
         answer = f"the relay at {self.relay} answers {response.status_code}"
         if response.status_code in _LATER:
             return httpx.RemoteProtocolError(answer)

@@ -73,8 +73,8 @@ def encapsulate(
 ) -> tuple[bytes, Exchange]:
     """Encapsulate a binary request; return its bytes, and the exchange that opens the response."""
     header = _HEADER.pack(configuration.identifier, KEM.value, KDF.value, AEAD.value)
-    encapsulated, ciphertext, shared = seal(configuration.public, request, _INFO + header, ephemeral=ephemeral)
-    return header + encapsulated + ciphertext, Exchange(encapsulated, shared)
+    encapsulated, ciphertext, context = seal(configuration.public, request, _INFO + header, ephemeral=ephemeral)
+    return header + encapsulated + ciphertext, Exchange(encapsulated, context)
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class GatewayKey:
                 "this request is for a key or algorithms that are not this gateway's: ask for its keys again"
             )
         enc, ciphertext = rest[:KEY_BYTES], rest[KEY_BYTES:]
-        request, shared = self.key.open(enc, ciphertext, _INFO + header)
-        return request, Exchange(enc, shared)
+        request, context = self.key.open(enc, ciphertext, _INFO + header)
+        return request, Exchange(enc, context)
 
 
 _SUITES = struct.pack(">HHH", 4, KDF.value, AEAD.value)  # the list's length in bytes, and its only pair of algorithms
@@ -126,24 +126,24 @@ class KeyConfiguration:
 
 def encode_list(configurations: list[KeyConfiguration]) -> bytes:
     """Return configurations as ``application/ohttp-keys``: each after its length in two bytes (section 3.2)."""
-    return b"".join(struct.pack(">H", len(raw)) + raw for raw in (one.encode() for one in configurations))
+    return b"".join(struct.pack(">H", len(raw)) + raw for raw in (item.encode() for item in configurations))
 
 
 def decode_list(raw: bytes) -> list[KeyConfiguration]:
     """Decode ``application/ohttp-keys``, or raise BadMessage; skip keys with unsupported algorithms."""
     if len(raw) > _MAX:
         raise BadMessage(f"key configurations have at most {_MAX} bytes, found {len(raw)}")
-    found: list[KeyConfiguration] = []
+    supported: list[KeyConfiguration] = []
     while raw:
         size = int.from_bytes(raw[:2], "big") + 2
         if len(raw) < max(2, size):
             raise BadMessage("a key configuration ends too early")
-        known = _decode(raw[2:size])
-        found += [] if known is None else [known]
+        configuration = _decode(raw[2:size])
+        supported += [] if configuration is None else [configuration]
         raw = raw[size:]
-    if not found:
+    if not supported:
         raise BadMessage("there is no key configuration with X25519, HKDF-SHA256 and AES-128-GCM")
-    return found
+    return supported
 
 
 def _decode(raw: bytes) -> KeyConfiguration | None:
@@ -154,12 +154,12 @@ def _decode(raw: bytes) -> KeyConfiguration | None:
     if kem != KEM.value:
         return None  # the length of its key depends on the algorithm, which is unknown here
     public, symmetric = raw[3 : 3 + KEY_BYTES], raw[3 + KEY_BYTES :]
-    listed = symmetric[2:]
-    if len(public) != KEY_BYTES or len(symmetric) < 6 or len(listed) != int.from_bytes(symmetric[:2], "big"):
+    algorithms = symmetric[2:]
+    if len(public) != KEY_BYTES or len(symmetric) < 6 or len(algorithms) != int.from_bytes(symmetric[:2], "big"):
         raise BadMessage("a key configuration ends too early, or goes on behind its end")
-    if len(listed) % 4:
+    if len(algorithms) % 4:
         raise BadMessage("symmetric algorithms come in pairs")
-    pairs = [struct.unpack_from(">HH", listed, at) for at in range(0, len(listed), 4)]
+    pairs = [struct.unpack_from(">HH", algorithms, offset) for offset in range(0, len(algorithms), 4)]
     return KeyConfiguration(identifier, public) if (KDF.value, AEAD.value) in pairs else None
 
 

@@ -79,7 +79,7 @@ class Gateway:
                 raise NotFound("there is no such thing behind this gateway")
         except TandemError as error:
             refusal = problem(error)
-            return InnerResponse(refusal.status, _kept(refusal.all_headers()), refusal.body)
+            return InnerResponse(refusal.status, _allowed_headers(refusal.all_headers()), refusal.body)
         if self.edge is None:
             raise RuntimeError("no service stands behind this gateway")
         headers = [field for field in request.fields if field[0] in _INSIDE]
@@ -90,12 +90,12 @@ class Gateway:
             "scheme": "https", "path": path, "raw_path": request.path, "query_string": b"", "root_path": "",
             "headers": headers, "client": None, "server": None,
         }  # fmt: skip
-        coming = [{"type": "http.request", "body": request.content, "more_body": False}]
+        pending = [{"type": "http.request", "body": request.content, "more_body": False}]
         start: MutableMapping[str, Any] = {}
         parts: list[bytes] = []
 
         async def receive() -> MutableMapping[str, Any]:
-            return coming.pop() if coming else {"type": "http.disconnect"}
+            return pending.pop() if pending else {"type": "http.disconnect"}
 
         async def send(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -104,8 +104,8 @@ class Gateway:
                 parts.append(message.get("body", b""))
 
         await self.edge(scope, receive, send)
-        return InnerResponse(start["status"], _kept(start["headers"]), b"".join(parts))
+        return InnerResponse(start["status"], _allowed_headers(start["headers"]), b"".join(parts))
 
 
-def _kept(headers: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], ...]:
+def _allowed_headers(headers: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name.lower(), value) for name, value in headers if name.lower() in _OUT)

@@ -43,15 +43,15 @@ class Relay:
         """Forward an encapsulated request; raises BadMessage, Busy, PeerUnavailable or PeerMisbehaved."""
         if call.headers.get(b"content-type") != ohttp.REQUEST_TYPE.encode():
             raise BadMessage(f"a relay takes {ohttp.REQUEST_TYPE}")
-        return await self._asked("POST", ohttp.GATEWAY, call.body, ohttp.RESPONSE_TYPE)
+        return await self._forward("POST", ohttp.GATEWAY, call.body, ohttp.RESPONSE_TYPE)
 
     async def keys(self, call: Call) -> Reply:
-        return await self._asked("GET", ohttp.SIGNED_KEYS, b"", _JSON)
+        return await self._forward("GET", ohttp.SIGNED_KEYS, b"", _JSON)
 
     async def close(self) -> None:
         await self._carrier.aclose()
 
-    async def _asked(self, method: str, path: str, body: bytes, kind: str) -> Reply:
+    async def _forward(self, method: str, path: str, body: bytes, kind: str) -> Reply:
         if self._under_way >= UNDER_WAY:
             raise Busy(f"{UNDER_WAY} requests are under way already")
         headers = {"Content-Type": ohttp.REQUEST_TYPE} if body else {}
@@ -65,10 +65,10 @@ class Relay:
             raise PeerUnavailable("the referee behind this relay does not answer") from None
         finally:
             self._under_way -= 1
-        found = response.headers.get("content-type", "")
-        if found != (kind if response.status_code == 200 else _PROBLEM):
+        content_type = response.headers.get("content-type", "")
+        if content_type != (kind if response.status_code == 200 else _PROBLEM):
             raise PeerMisbehaved(f"what listens behind this relay is no gateway: it answers {response.status_code}")
-        return Reply(response.status_code, content, found.encode())
+        return Reply(response.status_code, content, content_type.encode())
 
 
 FOR_PAGES = re.compile(f"POST {ohttp.RELAY}|GET {ohttp.SIGNED_KEYS}".encode())
@@ -123,7 +123,7 @@ class Carrier(httpx.AsyncBaseTransport):
             httpx.TransportError: If no complete response comes in time.
             PeerMisbehaved, Busy: If the response has too many bytes, or all arriving responses together have.
         """
-        connection = self._kept()
+        connection = self._idle_connection()
         try:
             async with asyncio.timeout(ohttp.RELAY_PATIENCE):
                 connection = connection or await self._connected(request.url)
@@ -146,7 +146,7 @@ class Carrier(httpx.AsyncBaseTransport):
         while self._idle:
             self._idle.pop()[1].close()
 
-    def _kept(self) -> _Connection | None:
+    def _idle_connection(self) -> _Connection | None:
         now = time.monotonic()
         while self._idle and self._idle[0][0] < now - IDLE:
             self._idle.pop(0)[1].close()
@@ -175,12 +175,12 @@ class _Connection(asyncio.Protocol):
         self._waiting: asyncio.Future[httpx.Response] | None = None
         self._headers: list[tuple[bytes, bytes]] = []
         self._parts: list[bytes] = []
-        self._held = 0
+        self._buffered = 0
         self._begin()
 
     @property
     def reusable(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing() and self._keep and not self._held
+        return self._transport is not None and not self._transport.is_closing() and self._keep and not self._buffered
 
     async def exchange(self, raw: bytes) -> httpx.Response:
         if self._transport is None:
@@ -192,8 +192,8 @@ class _Connection(asyncio.Protocol):
             return await self._waiting
         finally:
             self._waiting = None
-            self._carrier.held -= self._held
-            self._held, self._parts = 0, []
+            self._carrier.held -= self._buffered
+            self._buffered, self._parts = 0, []
 
     def close(self) -> None:
         if self._transport is not None:
@@ -211,9 +211,9 @@ class _Connection(asyncio.Protocol):
             self._keep = False  # unsolicited data: later bytes on this connection could belong to no request
             self.close()
             return
-        self._held += len(data)
+        self._buffered += len(data)
         self._carrier.held += len(data)
-        if self._held > ohttp.MAX_RESPONSE:
+        if self._buffered > ohttp.MAX_RESPONSE:
             self._fail(PeerMisbehaved("what is behind this relay answers without an end"))
         elif self._carrier.held > RESPONSES:
             self._fail(Busy("too many long responses are on their way; ask again later"))
@@ -245,7 +245,7 @@ class _Connection(asyncio.Protocol):
     def _begin(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._headers, self._parts = [], []
-        self._held = 0
+        self._buffered = 0
         self._keep = True
 
     def _fail(self, error: Exception) -> None:

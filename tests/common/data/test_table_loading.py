@@ -294,7 +294,7 @@ def reads(monkeypatch):
     seen, real, now = [], files.pieces, time.time()
     monkeypatch.setattr(files, "pieces", lambda path, *given: (seen.append(path.name), real(path, *given))[1])
     monkeypatch.setattr(time, "time", lambda: now)
-    files._kept.cache_clear()
+    files._cached_pieces.cache_clear()
     return seen
 
 

@@ -430,13 +430,13 @@ def test_a_curator_is_refused_a_ledger_of_people_that_does_not_know_its_run(tmp_
     journal = Journal(tmp_path / "state", {"about": "tests"})
     other = Journal(tmp_path / "other", {"about": "tests"})
     with pytest.raises(BrokenLedger, match="does not know of this curator's run"):
-        found.attach(journal, seen=None, opened=True)
-    found.attach(journal, seen=None, opened=False)
+        found.attach(journal, head=None, opened=True)
+    found.attach(journal, head=None, opened=False)
     witness = PeopleLedger(tmp_path / "people").witness(journal.identity.public)
     assert last_head(witness) == journal.chain.head()
     _, head = found.charge(journal.identity.public, "run")
-    found.attach(journal, seen=head, opened=True)
+    found.attach(journal, head=head, opened=True)
     with pytest.raises(BrokenLedger, match="older copy, or is another one"):
-        found.attach(journal, seen=head.model_copy(update={"hash": "0" * 64}), opened=True)
+        found.attach(journal, head=head.model_copy(update={"hash": "0" * 64}), opened=True)
     with pytest.raises(BudgetExceeded):  # another curator's run about the same people
-        found.attach(other, seen=None, opened=False)
+        found.attach(other, head=None, opened=False)
