@@ -22,13 +22,13 @@ from common.privacy.auditing import AuditFinding, Subject, audit, exceeds
 Safeguard = tuple[object, str]  # the place of a safeguard: a module or class, and the name in it
 
 
-def without(safeguard: Safeguard, other: Any, subject: Subject) -> Subject:
-    """Return the subject with a safeguard replaced by ``other``."""
+def without(safeguard: Safeguard, replacement: Any, subject: Subject) -> Subject:
+    """Return the subject with a safeguard replaced by ``replacement``."""
     place, name = safeguard
 
-    def broken(given: Any, runs: int, source: RandomSource) -> AnyArray:
-        with patch.object(place, name, other):
-            return subject(given, runs, source)
+    def broken(value: Any, runs: int, source: RandomSource) -> AnyArray:
+        with patch.object(place, name, replacement):
+            return subject(value, runs, source)
 
     return broken
 
@@ -106,10 +106,10 @@ def rows(cases: Iterable[Case], scale: float) -> Iterator[AuditRow]:
     for case in cases:
         subjects: dict[str, Subject] = {"": case.honest, **case.twins}
         for without, subject in subjects.items():
-            begun = time.perf_counter()
-            found = case.measure(subject, scale=max(1.0, scale) if without else scale)
-            took = time.perf_counter() - begun
-            yield AuditRow(case.name, without, found.runs, case.delta, case.epsilon, found.epsilon, took)
+            began = time.perf_counter()
+            finding = case.measure(subject, scale=max(1.0, scale) if without else scale)
+            took = time.perf_counter() - began
+            yield AuditRow(case.name, without, finding.runs, case.delta, case.epsilon, finding.epsilon, took)
 
 
 def report(cases: Sequence[Case], *, only: str, scale: float, write: Callable[[str], None] | None) -> list[AuditRow]:
@@ -136,30 +136,30 @@ EPSILON, DELTA, RUNS = 1.0, 0.01, 100_000
 DOMAIN = 4
 
 
-def made(name: str, epsilon: float) -> LocalRandomizer:
+def mechanism_with(name: str, epsilon: float) -> LocalRandomizer:
     """Return the mechanism of that name with this epsilon; if it has no such setting, return an example of it.
 
     For epsilon up to 1 that is the example with the most noise, above 1 the one with the least.
     """
     kind = MECHANISMS[name]
     settings: dict[str, Any] = {"name": name, "epsilon": epsilon, "delta": DELTA, "calibration": "analytic"}
-    known = {key: value for key, value in settings.items() if key in kind.model_fields}
-    if "epsilon" in known:
-        return parse_mechanism(known)
+    fields = {key: value for key, value in settings.items() if key in kind.model_fields}
+    if "epsilon" in fields:
+        return parse_mechanism(fields)
     examples = sorted(kind.example(), key=lambda mechanism: mechanism.guarantee)
     return examples[0 if epsilon <= EPSILON else -1]
 
 
-def answered(mechanism: LocalRandomizer) -> Subject:
+def subject_of(mechanism: LocalRandomizer) -> Subject:
     """Return the subject that gives one answer per run, for a value in [0, 1] or an item."""
 
-    def subject(given: float, runs: int, source: RandomSource) -> AnyArray:
+    def subject(value: float, runs: int, source: RandomSource) -> AnyArray:
         if isinstance(mechanism, Mechanism):
-            return mechanism.randomize(np.full(runs, given), source)
+            return mechanism.randomize(np.full(runs, value), source)
         if not isinstance(mechanism, FrequencyOracle):
             raise BadInput(f"there is no question to audit {mechanism.name} with")
         word = public_words(separating(mechanism), np.zeros(1, dtype=np.int64))
-        items = np.full(runs, given, dtype=np.uint64)
+        items = np.full(runs, value, dtype=np.uint64)
         return mechanism.randomize(items, DOMAIN, np.repeat(word, runs), source)
 
     return subject
@@ -178,14 +178,14 @@ def separating(oracle: FrequencyOracle) -> int:
 
 def case(name: str) -> Case:
     """Return the case of a registered mechanism that claims privacy."""
-    mechanism, twin = made(name, EPSILON), made(name, 2.0 * EPSILON)
+    mechanism, twin = mechanism_with(name, EPSILON), mechanism_with(name, 2.0 * EPSILON)
     epsilon, delta = mechanism.guarantee
     inputs = (2, 1) if isinstance(mechanism, FrequencyOracle) else (1.0, 0.0)
-    twins = {} if twin == mechanism else {"twice the epsilon": answered(twin)}
+    twins = {} if twin == mechanism else {"twice the epsilon": subject_of(twin)}
     least = 0.0 if delta else 0.8 * epsilon
-    return Case(f"mechanism {name}", epsilon, inputs, answered(mechanism), RUNS, delta, twins, least)
+    return Case(f"mechanism {name}", epsilon, inputs, subject_of(mechanism), RUNS, delta, twins, least)
 
 
 def cases() -> list[Case]:
     """Return a case for every registered mechanism with a guarantee."""
-    return [case(name) for name in MECHANISMS.names() if math.isfinite(made(name, EPSILON).guarantee[0])]
+    return [case(name) for name in MECHANISMS.names() if math.isfinite(mechanism_with(name, EPSILON).guarantee[0])]

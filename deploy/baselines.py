@@ -106,7 +106,7 @@ _Place = tuple[Path, Charging]  # a baseline's folder, and where it is charged
 _OPTIMUM_PEOPLE = 200_000
 _FOLDS = 5
 _PENALTY = 1e-4
-_UNTIL = {"maxiter": 2000, "gtol": 1e-4, "ftol": 64 * float(np.finfo(float).eps), "maxls": 50}
+_STOPPING = {"maxiter": 2000, "gtol": 1e-4, "ftol": 64 * float(np.finfo(float).eps), "maxls": 50}
 """Stopping criteria of a fit, the same as scikit-learn's."""
 
 
@@ -130,21 +130,21 @@ def run_baselines(
         attempts: Keeps the reason for each baseline that cannot run or gives no answer; those are left out.
         charging: The ledger in which the people whose records they use are charged.
     """
-    ways: dict[str, Callable[[Scenario, dict[str, Any], int, _Place], Finding]] = {
+    methods: dict[str, Callable[[Scenario, dict[str, Any], int, _Place], Finding]] = {
         "curator-only": _curator_only,
         "agents-only": partial(_local, protocol="local-gradient-descent", words="local gradient descent"),
         "agents-once": partial(_local, protocol="local-averages", words="a discriminant from averages, asked once,"),
         "optimum": _optimum,
     }
-    found: dict[str, dict[str, float | str]] = {}
+    baselines: dict[str, dict[str, float | str]] = {}
     for name in asked.baselines:
         on_progress(f"baseline {name}", {})
         own = subseed(seed or 0, f"baseline {name}") % (1 << 31)
-        work = partial(ways[name], asked, result, own, (folder, charging))
+        work = partial(methods[name], asked, result, own, (folder, charging))
         finding = attempts.attempt(name, f"baseline {name}", work)
         if finding is not None:
-            found[name] = {"loss_on_target": finding[0], "note": finding[1]}
-    return found
+            baselines[name] = {"loss_on_target": finding[0], "note": finding[1]}
+    return baselines
 
 
 def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
@@ -178,12 +178,12 @@ def _optimum(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) 
         return cross_validated(population.records(np.arange(len(population)))), words
     sample = open_records(asked.target, None, subseed(seed, "optimum"), _OPTIMUM_PEOPLE)
     records = sample.records(np.arange(_OPTIMUM_PEOPLE))
-    found: Hypothesis
+    model: Hypothesis
     if asked.curator.settings.finds_parities:
-        found, words = _parity(records), "equations solved"
+        model, words = _parity(records), "equations solved"
     else:
-        found, words = half_space(records), "logistic regression"
-    return loss(found, evaluation_source(asked, seed)), f"{words} on {_OPTIMUM_PEOPLE:,} people of T, no privacy"
+        model, words = half_space(records), "logistic regression"
+    return loss(model, evaluation_source(asked, seed)), f"{words} on {_OPTIMUM_PEOPLE:,} people of T, no privacy"
 
 
 def cross_validated(records: Records) -> float:
@@ -216,8 +216,8 @@ def half_space(records: Records) -> Linear:
 
     start = np.zeros(records.dimension + 1)
     with on_one_thread():
-        found = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", options=_UNTIL).x
-    return Linear(weights=tuple(found[:-1].tolist()), threshold=-float(found[-1]))
+        solution = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", options=_STOPPING).x
+    return Linear(weights=tuple(solution[:-1].tolist()), threshold=-float(solution[-1]))
 
 
 def _parity(records: Records) -> Parity:
@@ -281,7 +281,7 @@ def reading(
     asked: Scenario, result: dict[str, Any], hybrid: float, baselines: dict[str, dict[str, float | str]]
 ) -> str:
     """Return a sentence that compares the run's true loss, ``hybrid``, with those of its baselines, without reasons."""
-    losses = {name: float(found["loss_on_target"]) for name, found in baselines.items()}
+    losses = {name: float(baseline["loss_on_target"]) for name, baseline in baselines.items()}
     alone, best = losses.get("curator-only"), losses.get("optimum")
     if alone is None:
         return ""
@@ -317,8 +317,8 @@ def complete(
     truth: dict[str, Any] | None = None
     attempts, problem, people = Attempts(on_progress), asked.problem, asked.target.distribution
     if result["answer"] is not None and problem is not None and people is not None:
-        judged = partial(problem.judge, result["answer"], asked.alpha, people)
-        truth = attempts.attempt("correct", "the truth", judged) or {}
+        check = partial(problem.judge, result["answer"], asked.alpha, people)
+        truth = attempts.attempt("correct", "the truth", check) or {}
     elif result["answer"] is not None and problem is None and can_judge(asked):
         truth = attempts.attempt("loss_on_target", "the true loss", lambda: _losses(result, asked, seed or 0)) or {}
         if asked.baselines:
@@ -334,11 +334,11 @@ def complete(
 
 def _losses(result: dict[str, Any], asked: Scenario, seed: int) -> dict[str, Any]:
     population, answer = evaluation_source(asked, seed), parse_hypothesis(result["answer"])
-    found = judge(answer, population)
+    losses = judge(answer, population)
     truth: dict[str, Any] = {
-        "loss_on_target": found.loss,
-        "loss_on_negative": found.on_negative,
-        "loss_on_positive": found.on_positive,
+        "loss_on_target": losses.loss,
+        "loss_on_negative": losses.on_negative,
+        "loss_on_positive": losses.on_positive,
         "people": len(population),
     }
     agents = asked.agents

@@ -99,9 +99,9 @@ def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T"))
     one as they arrive, and are in no folder.
     """
     folder = data_folder(chosen) if sides else None
-    wanted = {"S": (chosen.source, chosen.curator.n), "T": (chosen.target, chosen.agents.count)}
+    sources = {"S": (chosen.source, chosen.curator.n), "T": (chosen.target, chosen.agents.count)}
     for side in sides:
-        people, size = wanted[side]
+        people, size = sources[side]
         if people.table is not None and not people.table.contributed:
             open_records(people, folder and folder.absolute() if side == "S" else folder, 0, size)
     if "S" in sides and chosen.public is not None and chosen.public.table is not None:

@@ -50,12 +50,12 @@ class RunOutput:
         store = referee.store
         transcript = "".join(line + "\n" for line in store.entries(run))
         reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(run))
-        kept, vouchers = tuple(referee.kept(run)), b"".join(referee.vouchers(run))
-        return cls(result, transcript, referee.participants(run), reports, kept, vouchers)
+        checkpoints, vouchers = tuple(referee.kept(run)), b"".join(referee.vouchers(run))
+        return cls(result, transcript, referee.participants(run), reports, checkpoints, vouchers)
 
     def write(self, folder: Path, scenario: ResolvedScenario, **more: Any) -> None:
-        left = self.transcript, self.participants, self.reports, self.checkpoints, self.vouchers
-        write_run(folder, public(scenario), {**self.result, **more}, *left)
+        parts = self.transcript, self.participants, self.reports, self.checkpoints, self.vouchers
+        write_run(folder, public(scenario), {**self.result, **more}, *parts)
 
 
 def spent_over_all_runs(transcript: str, scenario: ResolvedScenario, charging: Charging) -> dict[str, Any] | None:

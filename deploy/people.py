@@ -85,19 +85,20 @@ def main(output: Path, *, once: bool) -> None:
 
         own = ["--ledger", str(work / "ledger"), "--seed", "1"]
         offered = ["--page", "0", "--allow-origin", page]
-        parties, at = until_the_end.enter_context(services(work, tokens, [*scenario, *own], offered))
+        parties, options = until_the_end.enter_context(services(work, tokens, [*scenario, *own], offered))
         parties["curator"].wait_for("listens on")
         parties["referee"].wait_for("listens on")
         runs = parties["referee"].wait_for("open http").removeprefix("open ")
-        agents = ["host", *scenario, *own, "--state", str(work / "agents"), *at, "--set", f"agents.count={INVENTED}"]
+        agents = ["host", *scenario, *own, *options, "--state", str(work / "agents")]
+        agents += ["--set", f"agents.count={INVENTED}"]
         parties["agents"] = PartyProcess("agents", [f"{local_agent.__name__}.cli", *agents], work, tokens)
         parties["agents"].wait_for("hosts")
-        made = ["--texts", str(HERE / "texts.json"), "--epsilon", "2", "--key", str(work / "page.key")]
-        run(f"{local_agent.__name__}.cli", "page", *scenario, *at, *made, "--output", str(work / "page"))
-        inviting = ["invite", "--page", f"{page}/", *at[:2], "--state", str(work / "referee")]
+        page_options = ["--texts", str(HERE / "texts.json"), "--epsilon", "2", "--key", str(work / "page.key")]
+        run(f"{local_agent.__name__}.cli", "page", *scenario, *options, *page_options, "--output", str(work / "page"))
+        inviting = ["invite", "--page", f"{page}/", *options[:2], "--state", str(work / "referee")]
         say(f"Answer here: {run(of_referee, *inviting, stdout=subprocess.PIPE).strip()}")
         say(f"See how it comes in: {runs}")
-        run(of_referee, "run", *scenario, "--deployment", at[1], "--yes", "--output", str(output))
+        run(of_referee, "run", *scenario, "--deployment", options[1], "--yes", "--output", str(output))
         run(of_referee, "audit", str(output))
         if not once:
             say("Your page can check now that your answer is counted. Ctrl-C ends all that was started here.")

@@ -69,9 +69,9 @@ class PartyProcess:
         deadline = time.monotonic() + START
         with self._printed:
             while True:
-                found = next((line for line in self._lines if text in line), None)
-                if found is not None:
-                    return found
+                match = next((line for line in self._lines if text in line), None)
+                if match is not None:
+                    return match
                 if self._lives == 0 or time.monotonic() > deadline:
                     raise PeerUnavailable(f"the {self.name} did not start: {self.complaint()}")
                 self._printed.wait(0.5)
@@ -169,17 +169,17 @@ def services(
 
     Yields the parties, which are all stopped at the end, including those added later, and the options for the referee.
     """
-    learns, asks = free_port(), free_port()
+    curator_port, referee_port = free_port(), free_port()
     key = ["--referee-key", Identity.load_or_create(folder / "referee" / "identity.key").public]
     parties: Parties = {}
     try:
         for name, module, port, arguments in (
-            ("curator", curator, learns, [*of_curator, *key]),
-            ("referee", referee, asks, [*of_referee, "--curator", f"http://127.0.0.1:{learns}"]),
+            ("curator", curator, curator_port, [*of_curator, *key]),
+            ("referee", referee, referee_port, [*of_referee, "--curator", f"http://127.0.0.1:{curator_port}"]),
         ):
             own = ["--port", str(port), "--state", str(folder / name)]
             parties[name] = PartyProcess(name, [f"{module.__name__}.cli", "serve", *arguments, *own], folder, tokens)
-        yield parties, ["--referee", f"http://127.0.0.1:{asks}", *key]
+        yield parties, ["--referee", f"http://127.0.0.1:{referee_port}", *key]
     finally:
         for party in reversed(parties.values()):
             party.stop()
@@ -208,14 +208,14 @@ class Processes:
         if self._charging.folder is not None:
             own += ["--ledger", str(self._charging.folder)]
         own += [*(f"--ledger-witness={place}" for place in self._charging.witnesses), *seeds]
-        with services(self._state, tokens, [str(chosen), *own], []) as (parties, known):
+        with services(self._state, tokens, [str(chosen), *own], []) as (parties, referee_options):
             parties["referee"].wait_for("listens on")
-            agents = ["host", str(chosen), "--state", str(self._state / "agents"), *known, *own]
+            agents = ["host", str(chosen), "--state", str(self._state / "agents"), *referee_options, *own]
             parties["agents"] = PartyProcess("agents", [f"{local_agent.__name__}.cli", *agents], self._state, tokens)
             parties["agents"].wait_for("hosts")
             parties["curator"].wait_for("listens on")
             self._started(parties)
-            with closing(Remote(known[1], tokens["TANDEM_OPERATOR_TOKEN"])) as remote:
+            with closing(Remote(referee_options[1], tokens["TANDEM_OPERATOR_TOKEN"])) as remote:
                 finished = remote.run(scenario, seed, run, on_progress, lambda: _check_alive(parties))
             return replace(finished, all_runs=spent_over_all_runs(finished.transcript, scenario, self._charging))
 

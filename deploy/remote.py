@@ -44,10 +44,10 @@ class Operating:
         return self._client.url
 
     def runs(self) -> list[dict[str, Any]]:
-        found = json_of(self._client.request("GET", "/v1/runs", headers=self._headers))
+        listing = json_of(self._client.request("GET", "/v1/runs", headers=self._headers))
         try:
             names = ("run", "scenario", "status", "waits_for", "verdict")
-            return [{name: str(line[name]) for name in names} for line in found]
+            return [{name: str(line[name]) for name in names} for line in listing]
         except (ValueError, KeyError, TypeError):
             raise PeerMisbehaved(f"what {self.url} answered is no list of runs") from None
 
@@ -57,12 +57,12 @@ class Operating:
             "GET", f"/v1/runs/{run_name(run)}", params={"after": after}, headers=self._headers
         )
         try:
-            whole = isinstance(state["result"], dict | None) and all(
+            valid = isinstance(state["result"], dict | None) and all(
                 isinstance(note["text"], str) and isinstance(note["numbers"], dict) for note in state["progress"]
             )
         except (KeyError, TypeError):
-            whole = False
-        if not whole:
+            valid = False
+        if not valid:
             raise PeerMisbehaved(f"what {self.url} says of run {run!r} is not the state of a run")
         return state
 
@@ -74,8 +74,8 @@ class Operating:
         return Configuration.parse(self._client.signed("GET", f"/v1/runs/{run_name(run)}/configuration").message)
 
     def entries(self, run: str, after: int, most: int) -> list[SignedEntry]:
-        path, wanted = f"/v1/runs/{run_name(run)}/transcript", {"after": after, "most": most}
-        return _entries(self._client.request("GET", path, params=wanted, headers=self._headers, most=TRANSCRIPT).text)
+        path, params = f"/v1/runs/{run_name(run)}/transcript", {"after": after, "most": most}
+        return _entries(self._client.request("GET", path, params=params, headers=self._headers, most=TRANSCRIPT).text)
 
     def ask_to_cancel(self, run: str) -> None:
         self._client.request("PUT", f"/v1/runs/{run_name(run)}/cancellation", headers=self._headers)
@@ -146,29 +146,29 @@ class Remote(Operating):
         return self.follow(run, on_progress, look)
 
     def create(self, scenario: ResolvedScenario, seed: int | None, run: str) -> None:
-        wanted = {"scenario": public(scenario), "seed": seed}
-        self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
+        body = {"scenario": public(scenario), "seed": seed}
+        self._client.request("PUT", f"/v1/runs/{run}", json=body, headers=self._headers)
         self._agents = scenario.agents.count
 
     def follow(self, run: str, on_progress: OnProgress, look: Callable[[], None] = lambda: None) -> RunOutput:
         """Watch a run to its end, and fetch its output."""
-        seen = 0
+        notes = 0
         while True:
             look()
-            state = self.state(run, seen)
+            state = self.state(run, notes)
             for note in state["progress"]:
                 on_progress(note["text"], note["numbers"])
-            seen += len(state["progress"])
+            notes += len(state["progress"])
             if state["result"] is not None:
                 break
             time.sleep(LOOK)
-        path, each = f"/v1/runs/{run}", SMALL + TINY * self._agents
+        path, limit = f"/v1/runs/{run}", SMALL + TINY * self._agents
         transcript = self._content(f"{path}/transcript", TRANSCRIPT).decode(errors="replace")
         entries = _entries(transcript)
-        reports = tuple((number, self._content(f"{path}/reports/{number}", each)) for number in _questions(entries))
-        participants = self._content(f"{path}/participants", each)
-        shown = entries and "vouchers" in entries[0].body
-        vouchers = self._content(f"{path}/vouchers", each) if shown else b""
+        reports = tuple((number, self._content(f"{path}/reports/{number}", limit)) for number in _questions(entries))
+        participants = self._content(f"{path}/participants", limit)
+        has_vouchers = entries and "vouchers" in entries[0].body
+        vouchers = self._content(f"{path}/vouchers", limit) if has_vouchers else b""
         checkpoints = self._checkpoints(run, entries)
         return RunOutput(state["result"], transcript, participants, reports, checkpoints, vouchers)
 
@@ -178,25 +178,29 @@ class Remote(Operating):
     def _checkpoints(self, run: str, entries: list[SignedEntry]) -> tuple[StoredCheckpoint, ...]:
         """Return the run's checkpoints; wait briefly until the last covers its end and all witnesses have it."""
         until = time.monotonic() + SOON
-        wanted = len(entries[0].body.get("witnesses", ())) if entries else 0
+        witnesses = len(entries[0].body.get("witnesses", ())) if entries else 0
         while True:
-            kept: list[StoredCheckpoint] = []
-            while len(page := self._page(run, len(kept))) == PAGE:
-                kept += page
-                if len(kept) > PAGE * (len(entries) + 1):
+            checkpoints: list[StoredCheckpoint] = []
+            while len(page := self._page(run, len(checkpoints))) == PAGE:
+                checkpoints += page
+                if len(checkpoints) > PAGE * (len(entries) + 1):
                     raise PeerMisbehaved(
-                        f"the referee at {self.url} shows {len(kept):,} checkpoints of {len(entries):,} "
+                        f"the referee at {self.url} shows {len(checkpoints):,} checkpoints of {len(entries):,} "
                         "entries: their list has no end"
                     )
-            kept += page
-            whole = kept and kept[-1].verified().entries == len(entries) and len(kept[-1].witnessed) >= wanted
-            if whole or not entries or time.monotonic() > until:
-                return tuple(kept)
+            checkpoints += page
+            complete = (
+                checkpoints
+                and checkpoints[-1].verified().entries == len(entries)
+                and len(checkpoints[-1].witnessed) >= witnesses
+            )
+            if complete or not entries or time.monotonic() > until:
+                return tuple(checkpoints)
             time.sleep(LOOK)
 
     def _page(self, run: str, after: int) -> list[StoredCheckpoint]:
-        wanted = {"after": after, "most": PAGE}
-        response = self._client.request("GET", f"/v1/runs/{run}/checkpoints", params=wanted, headers=self._headers)
+        params = {"after": after, "most": PAGE}
+        response = self._client.request("GET", f"/v1/runs/{run}/checkpoints", params=params, headers=self._headers)
         try:
             return [StoredCheckpoint.parse(line) for line in json_of(response)]
         except (ValueError, TypeError):
@@ -218,9 +222,9 @@ def _entries(transcript: str) -> list[SignedEntry]:
 
 def _questions(entries: list[SignedEntry]) -> list[int]:
     try:
-        found: list[Any] = [entry.body["question"] for entry in entries if entry.kind == "question"]
+        numbers: list[Any] = [entry.body["question"] for entry in entries if entry.kind == "question"]
     except (KeyError, TypeError, ValueError):
-        found = [None]
-    if not all(type(number) is int and 0 <= number < MAX_PLACE for number in found):
+        numbers = [None]
+    if not all(type(number) is int and 0 <= number < MAX_PLACE for number in numbers):
         raise PeerMisbehaved("the referee's transcript cannot be read: a question has no number, which names its file")
-    return found
+    return numbers

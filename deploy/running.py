@@ -107,8 +107,8 @@ def _check_history(folder: Path, transcript: str) -> None:
 
 def _holds_more(folder: Path) -> bool:
     """Return whether a folder holds more than the tables that were chosen for its run (:data:`TABLES`)."""
-    found, state = (*folder.iterdir(), *(folder / "state").glob("*")), Path("state")
-    return bool({path.relative_to(folder) for path in found} - {state, state / TABLES, state / "lock"})
+    paths, state = (*folder.iterdir(), *(folder / "state").glob("*")), Path("state")
+    return bool({path.relative_to(folder) for path in paths} - {state, state / TABLES, state / "lock"})
 
 
 def _verdict(chosen: ResolvedScenario, result: dict[str, Any]) -> dict[str, Any] | None:
@@ -130,21 +130,21 @@ def _write_report(folder: Path, chosen: ResolvedScenario, result: dict[str, Any]
 @contextmanager
 def _shielded(watching: AbstractContextManager[OnProgress]) -> Iterator[OnProgress]:
     """Show progress until that fails: the first error is logged in one line, and the run continues without display."""
-    shown: list[OnProgress] = []
+    callbacks: list[OnProgress] = []
 
     def failed(error: Exception) -> None:
-        shown.clear()
+        callbacks.clear()
         log.warning("progress is not shown any more (%s: %s); the run goes on", type(error).__name__, error)
 
     def on_progress(text: str, numbers: dict[str, float]) -> None:
-        for show in list(shown):
+        for show in list(callbacks):
             try:
                 show(text, numbers)
             except Exception as error:  # noqa: BLE001 - people's budgets are charged for this run
                 failed(error)
 
     try:
-        shown.append(watching.__enter__())
+        callbacks.append(watching.__enter__())
     except Exception as error:  # noqa: BLE001 - as above
         failed(error)
         yield on_progress
@@ -160,8 +160,8 @@ def _shielded(watching: AbstractContextManager[OnProgress]) -> Iterator[OnProgre
 
 def spent_by_people(ledger: Path | None, witnesses: tuple[str, ...] = ()) -> tuple[str, list[dict[str, Any]]]:
     """Return the folder of the people's ledger (None: this user's own), and its runs with their total cost."""
-    found = PeopleLedger(ledger, witnesses)
-    return str(found.folder), found.table() if found.folder.exists() else []
+    people_ledger = PeopleLedger(ledger, witnesses)
+    return str(people_ledger.folder), people_ledger.table() if people_ledger.folder.exists() else []
 
 
 def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def conduct(
     hook: Hook,
     *,
     on_progress: Callable[[Progress], None] | None = None,
-    held: tuple[Records, Records] | None = None,
+    records: tuple[Records, Records] | None = None,
 ) -> Outcome:
     """Run a scenario's protocol once.
 
@@ -108,21 +108,21 @@ def conduct(
 
     Args:
         seed: Determines everything: every deployment of the scenario with this seed has the same outcome.
-        held: Public records of the curator's people and of the agents, in random order. None: both are drawn from the
-            scenario's distributions.
+        records: Public records of the curator's people and of the agents, in random order. None: both are drawn from
+            the scenario's distributions.
     """
     if scenario.people == "real":
         raise BadScenario("people are real: a simulation enforces no budget, so it takes simulated people only")
     with tempfile.TemporaryDirectory(prefix="tandem-simulation-") as folder, ExitStack() as opened:
         check_room(scenario, Path(folder))
         sample: Sample
-        if held is None:
+        if records is None:
             sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
         else:
-            sample = LocalSample.from_records(held[0])
+            sample = LocalSample.from_records(records[0])
         opened.callback(sample.close)
         curator = local_curator(scenario, sample, seed)
-        simulated_agents = SimulatedAgents(scenario, seed, None if held is None else held[1])
+        simulated_agents = SimulatedAgents(scenario, seed, None if records is None else records[1])
 
         def exchange(number: int, step: AskCurator | AskAgents) -> Any:
             if isinstance(step, AskAgents):

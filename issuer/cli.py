@@ -37,9 +37,9 @@ def serve_command(
 
     end_with_stdin()
     context = serving("issuer", tls)
-    with listen(host, port) as listener, closing(Issuer(state)) as found:
-        say(f"issuer {found.public.fingerprint()[:16]}..., public keys in {state / 'issuer.json'}")
-        serve(issuer_app(found, state, allow_origin or ()), listener, "issuer", context)
+    with listen(host, port) as listener, closing(Issuer(state)) as issuer:
+        say(f"issuer {issuer.public.fingerprint()[:16]}..., public keys in {state / 'issuer.json'}")
+        serve(issuer_app(issuer, state, allow_origin or ()), listener, "issuer", context)
 
 
 @app.command("invite")
@@ -94,8 +94,8 @@ def show_command(state: State) -> None:
         )
     keys = Keys(state)
     with closing(InvitationCodes(state)) as codes:
-        made, used = codes.counts()
-    say(f"issuer {keys.public.fingerprint()}: {made:,} invitation codes, {used:,} credentials issued")
+        total, used = codes.counts()
+    say(f"issuer {keys.public.fingerprint()}: {total:,} invitation codes, {used:,} credentials issued")
 
 
 main = app  # of the entry point (tandem.commands)

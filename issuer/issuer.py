@@ -65,8 +65,8 @@ def is_state(folder: Path) -> bool:
 
 def grant(folder: Path, host: str, name: str, people: int) -> Signed:
     """Return an issuer's grant for a host; the issuer may serve at the same time."""
-    wanted = Grant.parse({"host": host, "name": name, "people": people})
-    return Keys(folder).grants.sign(wanted.KIND, wanted.wire())
+    message = Grant.parse({"host": host, "name": name, "people": people})
+    return Keys(folder).grants.sign(message.KIND, message.wire())
 
 
 CODES_FILE, TOKENS_FILE = "codes.sqlite", "tokens.key"  # files in the state directory
@@ -93,24 +93,24 @@ class InvitationCodes:
 
     def invite(self, count: int) -> list[str]:
         """Create and return ``count`` codes; they cannot be shown again."""
-        made = [invitation() for _ in range(count)]
-        rows: list[dict[str, Any]] = [{"sha256": invitation_hash(code)} for code in made]
+        codes = [invitation() for _ in range(count)]
+        rows: list[dict[str, Any]] = [{"sha256": invitation_hash(code)} for code in codes]
         with self._engine.begin() as connection:
             alone(connection, USING)
             connection.execute(insert(CODES), rows)
-        return made
+        return codes
 
     def use(self, code: str, request: bytes) -> None:
         """Use a code for a token request, durably; the same request changes nothing, another one is a Conflict."""
-        invited, wanted = CODES.c.sha256 == invitation_hash(code), hashlib.sha256(request).hexdigest()
+        invited, digest = CODES.c.sha256 == invitation_hash(code), hashlib.sha256(request).hexdigest()
         with self._engine.begin() as connection:
             alone(connection, USING)
-            found = connection.execute(select(CODES.c.request).where(invited)).first()
-            if found is None:
+            row = connection.execute(select(CODES.c.request).where(invited)).first()
+            if row is None:
                 raise Unauthorized("this issuer knows no such invitation code: look for a mistyped character")
-            if found.request is None:
-                connection.execute(update(CODES).where(invited).values(request=wanted))
-            elif found.request != wanted:
+            if row.request is None:
+                connection.execute(update(CODES).where(invited).values(request=digest))
+            elif row.request != digest:
                 raise Conflict(
                     "this invitation code was used for another request: one code is good for one credential. "
                     "Ask again from the same state directory, or ask the issuer for another code"
@@ -139,10 +139,10 @@ class Keys:
         self.tokens = _rsa(folder / TOKENS_FILE)
         self.public = IssuerKey.of(self.tokens.public_key(), self.grants.public)
         self.path = folder / PUBLIC
-        stated = (json.dumps(self.public.wire(), indent=2) + "\n").encode()
-        write_once(self.path, lambda: stated, mode=0o644)
+        content = (json.dumps(self.public.wire(), indent=2) + "\n").encode()
+        write_once(self.path, lambda: content, mode=0o644)
         if not self._stated():
-            write_durably(self.path, stated)
+            write_durably(self.path, content)
 
     def _stated(self) -> bool:
         """Return whether the file of public keys has these; a file with other keys is kept under another name."""
@@ -152,14 +152,14 @@ class Keys:
                 return True
         except TandemError:
             pass  # truncated or edited; kept nevertheless
-        kept = self.path.with_name(f"issuer-{hashlib.sha256(before).hexdigest()[:16]}.json")
-        write_durably(kept, before)
+        backup = self.path.with_name(f"issuer-{hashlib.sha256(before).hexdigest()[:16]}.json")
+        write_durably(backup, before)
         log.warning(
             "the public keys in %s were not those of this issuer's key files, of which one was lost or exchanged: the "
             "file now states the keys that sign, so hand it out again. The old one is kept as %s, for audits of what "
             "was vouched for before",
             self.path,
-            kept.name,
+            backup.name,
         )
         return False
 

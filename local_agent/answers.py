@@ -30,15 +30,15 @@ def evaluate(query: Query, records: Records, slots: Indices) -> AnyArray:
 
     Records have only the query's columns. If they cannot be evaluated together, they are evaluated one by one.
     """
-    wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
+    dtype = np.dtype(np.float64 if query.domain is None else np.uint64)
     try:
         with np.errstate(all="ignore"):
-            values = np.asarray(query.evaluate(records, slots)).astype(wanted, casting="same_kind", copy=False)
+            values = np.asarray(query.evaluate(records, slots)).astype(dtype, casting="same_kind", copy=False)
     except Exception:  # noqa: BLE001 - whether the query fails may depend on the record, so it must not be visible
-        values = np.empty(0, dtype=wanted)
+        values = np.empty(0, dtype=dtype)
     if values.shape != (len(records),):
         if len(records) == 1:
-            return np.array([CONSTANT], dtype=wanted)
+            return np.array([CONSTANT], dtype=dtype)
         rows = range(len(records))
         return np.concatenate([evaluate(query, records.take(np.array([i])), slots[i : i + 1]) for i in rows])
     if query.domain is not None:
@@ -86,21 +86,21 @@ def evaluate_people(query: Query, population: RecordSource, people: Indices, slo
     Each core reads and evaluates a few people at a time; no other records are in memory.
     """
     read = population.dimension if query.columns is None else len(query.columns)
-    most = max(1, CELLS // max(1, read))
-    parts = [slice(at, at + most) for at in range(0, max(1, len(people)), most)]
-    found = on_all_cores(lambda part: _evaluate_some(query, population, people[part], slots[part]), parts)
-    return found[0] if len(found) == 1 else np.concatenate(found)
+    size = max(1, CELLS // max(1, read))
+    parts = [slice(begin, begin + size) for begin in range(0, max(1, len(people)), size)]
+    values = on_all_cores(lambda part: _evaluate_some(query, population, people[part], slots[part]), parts)
+    return values[0] if len(values) == 1 else np.concatenate(values)
 
 
 def _evaluate_some(query: Query, population: RecordSource, people: Indices, slots: Indices) -> AnyArray:
-    wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
+    dtype = np.dtype(np.float64 if query.domain is None else np.uint64)
     try:
         records = population.records(people, query.columns)
     except Exception:  # noqa: BLE001 - a failure must not be visible, neither by silence nor by a reason
         if len(people) == 1:
-            return np.array([CONSTANT], dtype=wanted)
-        each = [_evaluate_some(query, population, people[i : i + 1], slots[i : i + 1]) for i in range(len(people))]
-        return np.concatenate(each) if each else np.empty(0, dtype=wanted)
+            return np.array([CONSTANT], dtype=dtype)
+        values = [_evaluate_some(query, population, people[i : i + 1], slots[i : i + 1]) for i in range(len(people))]
+        return np.concatenate(values) if values else np.empty(0, dtype=dtype)
     return evaluate(query, records, slots)
 
 
@@ -124,10 +124,10 @@ def answer_together(
     The randomness depends on the people, slots and question, not on keys or the run, so a seeded run is the same in
     every deployment. Each real person has separate noise for each question (:func:`noise_for`), whoever else is asked.
     """
-    asked = hashlib.sha256(np.ascontiguousarray(people).data)
-    asked.update(np.ascontiguousarray(slots).data)
-    blocks = ((people[at : at + BLOCK], slots[at : at + BLOCK]) for at in range(0, len(people), BLOCK))
-    return _answers((query, mechanism, population), blocks, len(people), source, (asked.hexdigest(),), values)
+    digest = hashlib.sha256(np.ascontiguousarray(people).data)
+    digest.update(np.ascontiguousarray(slots).data)
+    blocks = ((people[begin : begin + BLOCK], slots[begin : begin + BLOCK]) for begin in range(0, len(people), BLOCK))
+    return _answers((query, mechanism, population), blocks, len(people), source, (digest.hexdigest(),), values)
 
 
 Asking = tuple[Query, LocalRandomizer, "RecordSource"]  # the query, its mechanism, and the people
@@ -136,18 +136,18 @@ Asking = tuple[Query, LocalRandomizer, "RecordSource"]  # the query, its mechani
 def _answers(
     asking: Asking, blocks: Iterator[Block], count: int, source: RandomSource, labels: tuple[str, ...], values: Values
 ) -> AnyArray:
-    (query, mechanism, population), at = asking, 0
+    (query, mechanism, population), start = asking, 0
     what = question_digest(query, mechanism)
     answers: AnyArray = np.empty(count, dtype=answer_type(mechanism.answer_kind(query.domain)))
     if source.simulated:
-        own = source.derive("answers", *labels, what)
-        found = values(query, population, blocks)
-        pieces = (randomize(query, each, mechanism, slots, own) for slots, each in found)
+        stream = source.derive("answers", *labels, what)
+        evaluations = values(query, population, blocks)
+        pieces = (randomize(query, each, mechanism, slots, stream) for slots, each in evaluations)
     else:
         pieces = (_answer_each(asking, what, *block, source) for block in blocks)
     for piece in pieces:
-        answers[at : at + len(piece)] = piece
-        at += len(piece)
+        answers[start : start + len(piece)] = piece
+        start += len(piece)
     return answers
 
 
@@ -222,27 +222,27 @@ class OwnNoise(RandomSource):
     def words(self, count: int) -> Words:
         if count != len(self._streams):
             raise NotOneEach
-        return self._of(np.arange(count))
+        return self._next_words(np.arange(count))
 
     def integers(self, bound: int, count: int) -> Indices:
         drawn = self.words(count)
         limit = np.uint64(((1 << 64) // bound) * bound - 1)
         bad = np.flatnonzero(drawn > limit)
         while bad.size:
-            drawn[bad] = self._of(bad)
+            drawn[bad] = self._next_words(bad)
             bad = bad[drawn[bad] > limit]
         return (drawn % np.uint64(bound)).astype(np.int64)
 
     def _keystream(self, size: int) -> AnyArray:
         raise NotOneEach
 
-    def _of(self, people: Indices) -> Words:
+    def _next_words(self, people: Indices) -> Words:
         places = self._next[people]
         while places.max(initial=0) >= _AHEAD * len(self._ahead):
             self._ahead.append(np.stack([stream.words(_AHEAD) for stream in self._streams]))
         self._next[people] += 1
-        found = np.empty(len(people), dtype=np.uint64)
+        words = np.empty(len(people), dtype=np.uint64)
         for number, ahead in enumerate(self._ahead):
             here = places // _AHEAD == number
-            found[here] = ahead[people[here], places[here] % _AHEAD]
-        return found
+            words[here] = ahead[people[here], places[here] % _AHEAD]
+        return words

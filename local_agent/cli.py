@@ -101,20 +101,22 @@ def answer_command(
     # An answer that was agreed to may be sent again without a terminal.
     check_terminal(consent.yes or (state / ANSWERED).exists())
 
-    asked = asking.referee if relay is None else f"{relay} (a relay stands there)"
+    address = asking.referee if relay is None else f"{relay} (a relay stands there)"
     key = asking.referee_key or shared.pinned_key(state)
     with closing(shared.dial(asking.referee, relay, key, patience)) as client:
         policy = PersonalPolicy(shared.pin_key(state, asking.referee_key, client), consent.epsilon, queries=queries)
         agent, journal = Agent(person, policy, state, names), ActivityLog(state)
-        asking_person = Consent(asked, policy, journal, say_lines, consent.agreed)
+        asking_person = Consent(address, policy, journal, say_lines, consent.agreed)
 
-        def taken() -> None:
+        def log_answer() -> None:
             journal.write("answered", what_left=agent.sent, cost=agent.spent)
             say(f"local-agent has answered; {agent.spent}; what left: {agent.sent}")
 
-        with closing(Host(agent, client, policy.referee, consent.delay, consent=asking_person, taken=taken)) as host:
+        with closing(
+            Host(agent, client, policy.referee, consent.delay, consent=asking_person, on_taken=log_answer)
+        ) as host:
             host.enrol(token)
-            journal.write("enrolled", referee=asked, key=policy.referee)
+            journal.write("enrolled", referee=address, key=policy.referee)
             say("local-agent is enrolled and waits for its question")
             _answer_until_spent(host, client, agent, journal, once=consent.once)
 
@@ -349,16 +351,16 @@ def check_command(
     if asked.relay is not None and asked.witness is not None:
         raise BadInput("--witness would be asked past --relay, from this device's address: give one of the two")
     within = checking.WITHIN if asked.within is None else asked.within
-    found = _check_receipts(asked, shared.own_state(state), within)
-    for finding in found:
+    findings = _check_receipts(asked, shared.own_state(state), within)
+    for finding in findings:
         deliver_json(finding.document()) if as_json else say(checking.in_words(finding, within))
     if asked.witness is None:
         warn(
             "no witness was asked: that the referee shows others another history, without these reports, cannot be "
             "excluded. Name one that neither referee nor curator runs, with --witness URL"
         )
-    if status := checking.exit_status(found):
-        warn(checking.summary(found))
+    if status := checking.exit_status(findings):
+        warn(checking.summary(findings))
         raise typer.Exit(status)
 
 
@@ -373,28 +375,30 @@ def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[Rep
     key, identity = shared.pinned_key(state), Identity.load_or_create(state / "identity.key")
     if key is None:
         raise BadData(f"{state} has no pinned referee: name another directory with --state")
-    most = asked.patience + checking.SECONDS * len(receipts)
+    limit = asked.patience + checking.SECONDS * len(receipts)
     with closing(shared.dial(asked.referee, asked.relay, key, asked.patience)) as client, ExitStack() as opened:
-        seen = None
+        cached = None
         if asked.witness is not None:
             witness = WitnessClient(asked.witness, patience=asked.patience)
-            seen = checking.Remembered(opened.enter_context(closing(witness)))
+            cached = checking.CachedWitness(opened.enter_context(closing(witness)))
 
-        def checked(each: HeldReceipt) -> ReportCheck:
-            known = seen_checkpoint(state, each.run)
-            found = checking.check(each, identity, client, key, seen, known, within=within)
-            other = found.status == checking.OTHER
-            path = None if found.shown is None else store_seen(state, each.run, found.shown, other=other)
-            why = f"{found.why}; both are kept, the other one in {path}"
-            return replace(found, why=why) if path and other else found
+        def check(receipt: HeldReceipt) -> ReportCheck:
+            previous = seen_checkpoint(state, receipt.run)
+            finding = checking.check(receipt, identity, client, key, cached, previous, within=within)
+            other = finding.status == checking.OTHER
+            path = (
+                None if finding.checkpoint is None else store_seen(state, receipt.run, finding.checkpoint, other=other)
+            )
+            why = f"{finding.why}; both are kept, the other one in {path}"
+            return replace(finding, why=why) if path and other else finding
 
         try:
-            with time_limit(most):
-                return [checked(each) for each in receipts]
+            with time_limit(limit):
+                return [check(receipt) for receipt in receipts]
         except Overdue:
             raise PeerUnavailable(
-                f"{client.url} and the witness have not answered about {len(receipts):,} reports in {most:,.0f} s: ask "
-                "who runs them, or give a longer --patience"
+                f"{client.url} and the witness have not answered about {len(receipts):,} reports in {limit:,.0f} s: "
+                "ask who runs them, or give a longer --patience"
             ) from None
 
 

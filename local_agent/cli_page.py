@@ -93,7 +93,7 @@ def page_command(
         )
     people = loading.described_people(scenario, sets)
     asked = pattern_of(people.protocol).kinds("agents") & shipped_queries()
-    known = pages.settings(
+    settings = pages.settings(
         people,
         referee=asking.referee,
         key=key,
@@ -106,7 +106,7 @@ def page_command(
     )
     place = (page.key or user_state() / "page.key").absolute()
     make_folder(place.parent, mode=0o700)
-    signed = pages.write_page(output, known, Identity.load_or_create(place))
+    signed = pages.write_page(output, settings, Identity.load_or_create(place))
     say(f"the page is in {output}: {len(signed.message['files'])} files, signed by {signed.key}")
     say("Serve the folder by https, or on localhost; people open it with their invitation behind a #")
 
@@ -128,8 +128,8 @@ def check_page_command(
     from common.crypto.identity import check_public
     from local_agent.page import check_page
 
-    found, key = check_page(place, maker and check_public(maker, "--maker"))
+    manifest, key = check_page(place, maker and check_public(maker, "--maker"))
     if maker is None:
         warn("no --maker was named: a page that was changed can be signed anew, with another key")
-    say(f"each of {len(found.files)} files is as {key} has signed it")
-    say(f"it asks about {found.title!r}, for the referee {found.referee_key} at {found.referee}")
+    say(f"each of {len(manifest.files)} files is as {key} has signed it")
+    say(f"it asks about {manifest.title!r}, for the referee {manifest.referee_key} at {manifest.referee}")

@@ -70,11 +70,11 @@ class QuestionOptions:
     ] = None
 
 
-def own_state(given: Path | None, name: str = "agent") -> Path:
+def own_state(path: Path | None, name: str = "agent") -> Path:
     """Return a state directory: the given one, or the one called ``name`` in the user's state directory."""
     from common.core.durable import user_state
 
-    return (given or user_state() / name).absolute()
+    return (path or user_state() / name).absolute()
 
 
 def dial(referee: str, relay: str | None, key: str | None, patience: float) -> RefereeClient:
@@ -91,7 +91,7 @@ def dial(referee: str, relay: str | None, key: str | None, patience: float) -> R
     return RelayedClient(relay, key, patience=patience)
 
 
-def pin_key(state: Path, given: str | None, client: RefereeClient) -> str:
+def pin_key(state: Path, public: str | None, client: RefereeClient) -> str:
     """Pin the referee's key and return it: the given or stored one or, at first contact, the served one with a warning.
 
     BadInput if the given key is no public key, or differs from the stored one. Forged if the referee at the address
@@ -101,15 +101,15 @@ def pin_key(state: Path, given: str | None, client: RefereeClient) -> str:
     from common.crypto.identity import check_public
     from local_agent.policy import PINNED
 
-    known = pinned_key(state) if given is None else check_public(given, "--referee-key")
+    pinned = pinned_key(state) if public is None else check_public(public, "--referee-key")
     served = client.key()
-    if known is None:
+    if pinned is None:
         warn(
             f"trusted at first contact: the referee at {client.url} has the key {served}, which this agent obeys from "
             f"now on. Compare it with the key that the referee's operator prints (referee key), or give that with "
             f"--referee-key"
         )
-    key = str(claim(state / "referee", {"referee": known or served})["referee"])
+    key = str(claim(state / "referee", {"referee": pinned or served})["referee"])
     if served != key:
         raise Forged(f"the referee at {client.url} has the key {served[:16]}..., expected {key[:16]}..., {PINNED}")
     return key
@@ -119,8 +119,8 @@ def pinned_key(state: Path) -> str | None:
     """Return the referee's key that is pinned in a state directory; None if there is none."""
     from common.core.durable import claimed
 
-    found = claimed(state / "referee").get("referee")
-    return None if found is None else str(found)
+    key = claimed(state / "referee").get("referee")
+    return None if key is None else str(key)
 
 
 def answer_until(
@@ -144,8 +144,8 @@ def answer_until(
             refused(error)
             ended = isinstance(error, (BrokenLedger, RolledBack))  # another copy of this folder is in use
             # For a host, its own ledgers and witnesses may be unavailable instead of the referee: retry these.
-            away = connection.individual or time.monotonic() - connection.polled >= client.patience
-            if ended or (error.status == 503 and away) or (connection.declined and connection.individual):
+            exhausted = connection.individual or time.monotonic() - connection.polled >= client.patience
+            if ended or (error.status == 503 and exhausted) or (connection.declined and connection.individual):
                 raise
             again = error.words == last and not connection.declined  # each declined question is logged
             last, pause = error.words, min(2.0 * pause, _AT_MOST) if again else _AFTER_ERROR

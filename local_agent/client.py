@@ -103,7 +103,7 @@ class RelayedClient(RefereeClient):
 
 def _seconds(text: str) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
         return 0.0
-    return min(found, MAX_PAUSE) if found > 0.0 else 0.0
+    return min(seconds, MAX_PAUSE) if seconds > 0.0 else 0.0

@@ -39,7 +39,7 @@ class Host:
         schedule: Holds answers of real people until a public time (:func:`public_seconds`), by its clock.
         consent: Asks an individual whether to answer a question that passed every check, given the remaining
             lifetime epsilon; raises if not.
-        taken: Called when the referee has acknowledged an individual's answer.
+        on_taken: Called when the referee has acknowledged an individual's answer.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Host:
         delay: Callable[[], float] = lambda: 0.0,
         schedule: Schedule | None = None,
         consent: Callable[[CheckedQuestion, float], None] | None = None,
-        taken: Callable[[], None] = lambda: None,
+        on_taken: Callable[[], None] = lambda: None,
     ) -> None:
         self._answerer = answerer
         self._port = port
@@ -59,7 +59,7 @@ class Host:
         self._schedule = schedule or Schedule()
         self._consent = consent
         self._configurations: dict[str, Signed] = {}
-        self._taken = taken
+        self._on_taken = on_taken
         self._token: str | None = None  # the token of the enrolment
         self._due = False  # whether an individual has answered since its enrolment
         self.declined = False  # whether the agents' own policy refused the last question
@@ -84,13 +84,13 @@ class Host:
 
     def enrol(self, token: str) -> messages.Enrolled:
         """Enrol, and return the agents' numbers. An individual that was asked before may be asked once more."""
-        one, self._token = self._answerer, token
-        signed = one.enrolment(again=one.answered > 0) if isinstance(one, Agent) else one.enrolment()
+        agents, self._token = self._answerer, token
+        signed = agents.enrolment(again=agents.answered > 0) if isinstance(agents, Agent) else agents.enrolment()
         reply = self._port.enrol(signed, token)
         self._due = False
         enrolled = messages.Enrolled.parse_signed(verify(reply, messages.Enrolled.KIND, self._referee, PINNED))
-        if not isinstance(one, Agent):
-            one.settle(enrolled.first)
+        if not isinstance(agents, Agent):
+            agents.settle(enrolled.first)
         return enrolled
 
     def step(self) -> bool:
@@ -148,15 +148,15 @@ class Host:
         poll = messages.Poll(participant=self._answerer.identity.public)
         signed = self._answerer.identity.sign(poll.KIND, poll.wire())
         try:
-            found = self._port.poll(signed)
+            assignment = self._port.poll(signed)
         except NotFound:  # the referee was restored to a state before this enrolment
             if self._token is None:
                 raise
             log.warning("the referee does not know of this enrolment any more: it is repeated")
             self.enrol(self._token)
-            found = self._port.poll(signed)
+            assignment = self._port.poll(signed)
         self.polled = time.monotonic()
-        return found
+        return assignment
 
     def _agreed(self, assignment: Signed, configuration: Signed) -> bool:
         """Ask an individual for consent, and return whether the question is still open afterwards."""
@@ -170,9 +170,11 @@ class Host:
         return False
 
     def _answer(self, assignment: Signed, configuration: Signed) -> Signed | tuple[Signed, bytes]:
-        one, least = self._answerer, public_seconds(assignment)
-        with self._schedule.held(least + self._delay() if isinstance(one, Agent) else least if one.real else None):
-            return one.answer(assignment, configuration)
+        agents, least = self._answerer, public_seconds(assignment)
+        with self._schedule.held(
+            least + self._delay() if isinstance(agents, Agent) else least if agents.real else None
+        ):
+            return agents.answer(assignment, configuration)
 
     def _decline(self, assignment: Signed, error: TandemError) -> None:
         asked = {name: assignment.message.get(name) for name in ("run", "digest", "question")}
@@ -194,7 +196,7 @@ class Host:
             raise
         agent.keep_receipt(receipt)
         self._due = True
-        self._taken()
+        self._on_taken()
         self._enrol_again()
 
     def _enrol_again(self) -> None:

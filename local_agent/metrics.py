@@ -64,9 +64,9 @@ def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None
         timeout = MOMENT
 
         def do_GET(self) -> None:
-            found = self.path == "/metrics"
-            body = write(of_host(host, epsilon, host.people_asked)).encode() if found else b""
-            self.send_response(200 if found else 404)
+            served = self.path == "/metrics"
+            body = write(of_host(host, epsilon, host.people_asked)).encode() if served else b""
+            self.send_response(200 if served else 404)
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -141,10 +141,10 @@ def settings(
 
 
 def _address(url: str) -> str:
-    found = base_address(url)
-    if "[" in found:  # a host in a Content-Security-Policy cannot have brackets, so browsers would not connect
-        raise BadInput(f"a page cannot ask {found}: browsers let no page name a number of IPv6; give a name for it")
-    return found
+    address = base_address(url)
+    if "[" in address:  # a host in a Content-Security-Policy cannot have brackets, so browsers would not connect
+        raise BadInput(f"a page cannot ask {address}: browsers let no page name a number of IPv6; give a name for it")
+    return address
 
 
 def read_texts(path: Path | None) -> dict[str, Any]:
@@ -153,38 +153,38 @@ def read_texts(path: Path | None) -> dict[str, Any]:
     if path is None:
         return texts
     try:
-        given = dict(json.loads(read(path, _TEXTS)))
+        replacements = dict(json.loads(read(path, _TEXTS)))
     except (ValueError, TypeError, RecursionError):
         raise BadData(f'{path} must hold texts by their names, as in {{"answer": "Answer"}}') from None
-    for name, text in given.items():
+    for name, text in replacements.items():
         if name not in texts or not isinstance(text, type(texts[name])):
             raise BadData(f"{path}: {name!r} is no text of the page; there are: {', '.join(sorted(texts))}")
-    problems = texts["problems"] | given.get("problems", {})
+    problems = texts["problems"] | replacements.get("problems", {})
     if not all(isinstance(text, str) for text in problems.values()):
         raise BadData(f"{path}: each of the problems must have a text")
-    return texts | given | {"problems": problems}
+    return texts | replacements | {"problems": problems}
 
 
-def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Signed:
+def write_page(folder: Path, settings: Mapping[str, Any], identity: Identity) -> Signed:
     """Write a page with the given :func:`settings`; return the list of its files, signed by ``identity``.
 
     BadInput if the folder is neither new nor empty.
     """
     if folder.exists() and (not folder.is_dir() or names(folder)):
         raise BadInput(f"{folder} is there already: give --output a new folder, or empty that one")
-    later = [*(path for party, path in LATER.items() if known[party]), *_families(known["policy"])]
+    later = [*(path for party, path in LATER.items() if settings[party]), *_families(settings["policy"])]
     files = {name: plain_module((WEB / name).read_text("utf-8")) for name in _modules(FIRST, *later)}
     # Loaded with the first module: browsers cache a dynamic import that failed, so that it could not be repeated.
     files[FIRST] = "".join(f'import"../{name}";' for name in later).encode() + files[FIRST]
     files[STYLE] = _plain_style((WEB / STYLE).read_text("utf-8"))
-    files[FRAME] = _frame(files, known)
+    files[FRAME] = _frame(files, settings)
     manifest = Manifest(
-        title=known["title"],
-        referee=known["referee"]["url"],
-        referee_key=known["referee"]["key"],
-        relay=known["relay"],
-        issuer=known["issuer"] and known["issuer"]["address"],
-        witness=known["witness"],
+        title=settings["title"],
+        referee=settings["referee"]["url"],
+        referee_key=settings["referee"]["key"],
+        relay=settings["relay"],
+        issuer=settings["issuer"] and settings["issuer"]["address"],
+        witness=settings["witness"],
         files={name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     )
     signed = identity.sign(Manifest.KIND, manifest.wire())
@@ -196,29 +196,29 @@ def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Si
 
 def plain_module(text: str) -> bytes:
     """Return a module minified: without comments and unnecessary spaces."""
-    kept, opened, at = [""], [""], 0
-    while at < len(text):
-        skipped = _SKIPPED.match(text, at)
-        at = skipped.end() if skipped else at
+    tokens, opened, start = [""], [""], 0
+    while start < len(text):
+        skipped = _SKIPPED.match(text, start)
+        start = skipped.end() if skipped else start
         form = _TOKEN
-        if text[at : at + 1] == "/" and kept[-1] in _BEFORE_PATTERN:
+        if text[start : start + 1] == "/" and tokens[-1] in _BEFORE_PATTERN:
             form = _PATTERN
-        elif text[at : at + 1] == "}" and opened.pop() == "${":
+        elif text[start : start + 1] == "}" and opened.pop() == "${":
             form = _REST
-        token = form.match(text, at)
+        token = form.match(text, start)
         if token is None:
             break
-        at, last, found = token.end(), kept[-1][-1:], token[0]
-        if found == "}" and last in (";", ","):
-            kept.pop()  # a semicolon or comma before a closing brace is unnecessary
-        if found.endswith(("${", "{")):
-            opened.append(found[-2:])
+        start, last, word = token.end(), tokens[-1][-1:], token[0]
+        if word == "}" and last in (";", ","):
+            tokens.pop()  # a semicolon or comma before a closing brace is unnecessary
+        if word.endswith(("${", "{")):
+            opened.append(word[-2:])
         if skipped and last == "}":  # it may end a block before a word; other statements end with a semicolon
-            kept.append("\n" if "\n" in skipped[0] and not re.match(r"[\w$}]", found) else "")
-        elif skipped and re.fullmatch(r"[\w$]{2}|\+\+|--", last + found[0]):
-            kept.append(" ")
-        kept.append(found)
-    return "".join(kept).encode()
+            tokens.append("\n" if "\n" in skipped[0] and not re.match(r"[\w$}]", word) else "")
+        elif skipped and re.fullmatch(r"[\w$]{2}|\+\+|--", last + word[0]):
+            tokens.append(" ")
+        tokens.append(word)
+    return "".join(tokens).encode()
 
 
 def _plain_style(text: str) -> bytes:
@@ -227,30 +227,33 @@ def _plain_style(text: str) -> bytes:
 
 def _families(policy: Mapping[str, Any]) -> list[str]:
     """Return the modules of the kinds that a policy accepts, which questions.js will load."""
-    found = []
+    modules = []
     for table, accepted in zip(
         _TABLES.findall((WEB / KINDS).read_text("utf-8")), ("queries", "mechanisms"), strict=True
     ):
         for module, kinds in _FAMILY.findall(table):
             if accepted not in policy or set(json.loads(kinds)) & set(policy[accepted]):
-                found.append(f"{module}.js")
-    return found
+                modules.append(f"{module}.js")
+    return modules
 
 
 def _modules(*first: str) -> list[str]:
-    found = list(first)
-    for name in found:  # the list grows during the loop
+    modules = list(first)
+    for name in modules:  # the list grows during the loop
         for other in _IMPORT.findall((WEB / name).read_text("utf-8")):
             path = other.removeprefix("../") if other.startswith("../") else str(Path(name).parent / other)
-            if path not in found:
-                found.append(path)
-    return found
+            if path not in modules:
+                modules.append(path)
+    return modules
 
 
-def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
+def _frame(files: Mapping[str, bytes], settings: Mapping[str, Any]) -> bytes:
     """Return the HTML: security policy, hashes of the files, and the settings, as data that browsers do not execute."""
-    referee, issuer = known["relay"] or known["referee"]["url"], known["issuer"] and known["issuer"]["address"]
-    dialled = filter(None, (referee, issuer, known["witness"]))
+    referee, issuer = (
+        settings["relay"] or settings["referee"]["url"],
+        settings["issuer"] and settings["issuer"]["address"],
+    )
+    dialled = filter(None, (referee, issuer, settings["witness"]))
     before, _, rest = (WEB / "page" / FRAME).read_text("utf-8").partition("<script>")
     script, _, after = rest.partition("</script>")
     again = plain_module(script)
@@ -261,31 +264,31 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
         if name.endswith(".js") and name != FIRST
     ]
     parts = {
-        "language": escape(known["texts"]["language"]),
-        "direction": "rtl" if known["texts"]["language"].split("-")[0] in RIGHT_TO_LEFT else "ltr",
-        "title": escape(known["title"]),
+        "language": escape(settings["texts"]["language"]),
+        "direction": "rtl" if settings["texts"]["language"].split("-")[0] in RIGHT_TO_LEFT else "ltr",
+        "title": escape(settings["title"]),
         "connect": escape(" ".join(map(as_browsers_write, dialled))),
         "again": _pinned(again),
         "style": pinned[STYLE],
         "first": pinned[FIRST],
         "modules": "".join(preloads),
-        "needs_scripts": escape(known["texts"]["needs_scripts"]),
-        "settings": canonical.encode(_needed(known)).decode().replace("<", "\\u003c"),
+        "needs_scripts": escape(settings["texts"]["needs_scripts"]),
+        "settings": canonical.encode(_needed(settings)).decode().replace("<", "\\u003c"),
     }
     frame = f"{before}<script>{again.decode()}</script>{after}"
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], frame).encode()
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], frame).encode()
 
 
 def _pinned(content: bytes) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
 
 
-def _needed(known: Mapping[str, Any]) -> dict[str, Any]:
-    unused = {name for party, names in TEXTS.items() if not known[party] for name in names}
+def _needed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    unused = {name for party, names in TEXTS.items() if not settings[party] for name in names}
     unused.add("needs_scripts")  # it is in the frame
-    texts = {name: text for name, text in known["texts"].items() if name not in unused}
-    found = {name: value for name, value in known.items() if name != "title" and value is not None}
-    return {**found, "texts": texts}
+    texts = {name: text for name, text in settings["texts"].items() if name not in unused}
+    values = {name: value for name, value in settings.items() if name != "title" and value is not None}
+    return {**values, "texts": texts}
 
 
 def check_page(place: str, maker: str | None = None) -> tuple[Manifest, str]:
@@ -307,12 +310,12 @@ def check_page(place: str, maker: str | None = None) -> tuple[Manifest, str]:
     folder = Path(place)
     if not present(folder, MANIFEST):
         raise NotFound(f"{folder} has no {MANIFEST}: it is no folder that local-agent page has written")
-    found = _checked(lambda name: read(Path(name), _FILE, folder), place, maker)
-    known = {MANIFEST, *found[0].files}
-    more = sorted({path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()} - known)
+    manifest, signer = _checked(lambda name: read(Path(name), _FILE, folder), place, maker)
+    listed = {MANIFEST, *manifest.files}
+    more = sorted({path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()} - listed)
     if more:
         raise BadData(f"{folder} holds {more[0]}, which its maker has not listed: this page was changed")
-    return found
+    return manifest, signer
 
 
 def _checked(get: Callable[[str], bytes], place: str, maker: str | None) -> tuple[Manifest, str]:

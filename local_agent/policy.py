@@ -59,10 +59,10 @@ def chosen_queries(
 
     ``usual`` is by default :func:`shipped_queries`. BadInput if a kind is unknown, or none remains.
     """
-    known = QUERIES.names()
+    kinds = QUERIES.names()
     for kind in (*accept, *refuse):
-        if kind not in known:
-            raise BadInput(f"no question is of kind {kind!r}{nearest(kind, known)}; known: {', '.join(known)}")
+        if kind not in kinds:
+            raise BadInput(f"no question is of kind {kind!r}{nearest(kind, kinds)}; known: {', '.join(kinds)}")
     left = (frozenset(accept) or (shipped_queries() if usual is None else usual)) - frozenset(refuse)
     if not left:
         raise BadInput("--accept and --refuse leave no kind of question that is accepted: leave one of them out")
@@ -183,9 +183,9 @@ def _agreed(configuration: bytes) -> messages.Configuration:
 def _mechanism_in(configuration: bytes) -> LocalRandomizer:
     agents = _agreed(configuration).scenario.get("agents")
     wire = agents.get("mechanism") if isinstance(agents, dict) else None
-    found = parse_mechanism(wire)
-    found.check_types(wire)
-    return found
+    mechanism = parse_mechanism(wire)
+    mechanism.check_types(wire)
+    return mechanism
 
 
 def names_in(scenario: dict[str, Any]) -> Names:

@@ -77,26 +77,26 @@ class AgentQueries(Tables):
             codes: Hashes of the invitation codes that those who are recorded use so, by their keys.
         """
         with self._alone(ENROLLING) as connection:
-            others = map(_participant, connection.execute(_PARTICIPANTS_FROM, {"begin": begin}))
-            chosen = choose(others, _invitations(connection, codes.values()))
+            existing = map(_participant, connection.execute(_PARTICIPANTS_FROM, {"begin": begin}))
+            chosen = choose(existing, _invitations(connection, codes.values()))
             for participant in chosen:
                 if participant.key in codes:
                     used = {"code": codes[participant.key], "by": bytes.fromhex(participant.key)}
                     connection.execute(_USE_INVITATION, used)
             rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in chosen]
             self._insert_all(connection, PARTICIPANTS, ("first", "key", "agents"), rows)
-            shown = [(p.first, vouchers[p.key]) for p in chosen if p.key in vouchers]
-            self._insert_all(connection, VOUCHERS, ("first", "voucher"), shown)
-            stated = [(p.first, policies[p.key]) for p in chosen if p.key in policies]
-            self._insert_all(connection, POLICIES, ("first", "policy"), stated)
+            voucher_rows = [(p.first, vouchers[p.key]) for p in chosen if p.key in vouchers]
+            self._insert_all(connection, VOUCHERS, ("first", "voucher"), voucher_rows)
+            policy_rows = [(p.first, policies[p.key]) for p in chosen if p.key in policies]
+            self._insert_all(connection, POLICIES, ("first", "policy"), policy_rows)
 
     def renew_policies(self, policies: Mapping[int, str]) -> None:
         """Replace what participants, by their first agents, will not do, where it has changed."""
-        asked, known = sorted(policies), dict[int, str]()
-        for begin in range(0, len(asked), 1000):
-            some = POLICIES.c.first.in_(asked[begin : begin + 1000])
-            known |= {int(first): policy for first, policy in self._all(select(POLICIES).where(some))}
-        changed = [(first, policies[first]) for first in asked if known.get(first) != policies[first]]
+        firsts, stored = sorted(policies), dict[int, str]()
+        for begin in range(0, len(firsts), 1000):
+            condition = POLICIES.c.first.in_(firsts[begin : begin + 1000])
+            stored |= {int(first): policy for first, policy in self._all(select(POLICIES).where(condition))}
+        changed = [(first, policies[first]) for first in firsts if stored.get(first) != policies[first]]
         if changed:
             with self._alone(ENROLLING) as connection:
                 connection.execute(_FORGET_POLICY, [{"at": first} for first, _ in changed])
@@ -104,18 +104,18 @@ class AgentQueries(Tables):
 
     def policies(self) -> list[tuple[str, int]]:
         """Return what participants will not do, each with the number of all agents of whom the same is true."""
-        stated = select(POLICIES.c.policy, func.sum(PARTICIPANTS.c.agents)).join(
+        query = select(POLICIES.c.policy, func.sum(PARTICIPANTS.c.agents)).join(
             PARTICIPANTS, PARTICIPANTS.c.first == POLICIES.c.first
         )
-        return [(text, int(agents)) for text, agents in self._all(stated.group_by(POLICIES.c.policy))]
+        return [(text, int(agents)) for text, agents in self._all(query.group_by(POLICIES.c.policy))]
 
     def participants(self, begin: int = 0) -> Iterator[Participant]:
-        return map(_participant, self._each(_PARTICIPANTS_FROM, {"begin": begin}))
+        return map(_participant, self._stream(_PARTICIPANTS_FROM, {"begin": begin}))
 
     def vouchers(self, end: int) -> Iterator[tuple[int, bytes]]:
         """Go through what participants below an agent number have shown of issuers, in the order of their numbers."""
-        wanted = select(VOUCHERS.c.first, VOUCHERS.c.voucher).where(VOUCHERS.c.first < end).order_by(VOUCHERS.c.first)
-        return ((int(first), bytes(voucher)) for first, voucher in self._each(wanted))
+        query = select(VOUCHERS.c.first, VOUCHERS.c.voucher).where(VOUCHERS.c.first < end).order_by(VOUCHERS.c.first)
+        return ((int(first), bytes(voucher)) for first, voucher in self._stream(query))
 
     def cohorts(self) -> list[Cohort]:
         rows = self._all(_ALL_COHORTS)
@@ -123,8 +123,8 @@ class AgentQueries(Tables):
 
 
 def _invitations(connection: Connection, hashes: Iterable[str]) -> dict[str, str]:
-    wanted = list(hashes)
-    rows = connection.execute(select(INVITATIONS).where(INVITATIONS.c.sha256.in_(wanted))) if wanted else ()
+    digests = list(hashes)
+    rows = connection.execute(select(INVITATIONS).where(INVITATIONS.c.sha256.in_(digests))) if digests else ()
     return {row.sha256: "" if row.key is None else row.key.hex() for row in rows}
 
 

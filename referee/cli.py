@@ -134,8 +134,8 @@ def list_command(
         kinds = ["scenarios", *KINDS]
         raise BadScenario(f"there is no kind {kind!r}{nearest(kind, kinds)} to list; there are: {', '.join(kinds)}")
     if kind in KINDS:
-        found = explained(kind)
-        deliver_json(found) if as_json else listing.entries(found)
+        entries = explained(kind)
+        deliver_json(entries) if as_json else listing.entries(entries)
     elif as_json:
         shipped = [scenarios.heading(name) for name in scenarios.names()]
         deliver_json([{"name": s.name, "title": s.title, "description": s.description} for s in shipped])
@@ -247,15 +247,15 @@ def init_command(
     from referee.view.asking import Wizard
     from referee.view.own_tables import described, write
 
-    known = asdict(columns) | {"missing": ",".join(columns.missing or ())}
-    known |= {key: tuple(known[key] or ()) for key in ("bounds", "categories")}
-    known["skip"] = tuple(own_tables.texts(",".join(columns.skip or ())))
-    given = own_tables.ColumnAnswers(**known)
+    options = asdict(columns) | {"missing": ",".join(columns.missing or ())}
+    options |= {key: tuple(options[key] or ()) for key in ("bounds", "categories")}
+    options["skip"] = tuple(own_tables.texts(",".join(columns.skip or ())))
+    answers = own_tables.ColumnAnswers(**options)
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
     missing = tuple(own_tables.texts(",".join(files.missing_texts or ())))
     layout = own_tables.layout_of(files.separator, files.decimal, files.thousands, files.encoding, missing)
     output = own_tables.new_file(output, source, name)
-    start = described(source, target, given, epsilons, layout, name, _refuse if yes else Wizard(ask))
+    start = described(source, target, answers, epsilons, layout, name, _refuse if yes else Wizard(ask))
     written = write(start, output, acceptable_of)
     say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
     for line in own_tables.summary(start):
@@ -297,13 +297,13 @@ def check_command(
     asked = loading.load(scenario, sets)
     sides = checked_tables.sides_of(asked, side)
     chosen = checked(asked)
-    found = {one: checked_tables.examined(chosen, one) for one in sides}
+    examined = {one: checked_tables.examined(chosen, one) for one in sides}
     refused = refusal(chosen, sides)
-    sound = refused is None and all(one.sound for one in found.values())
+    sound = refused is None and all(one.sound for one in examined.values())
     if as_json:
-        deliver_json(checked_tables.document(chosen, found, sound))
+        deliver_json(checked_tables.document(chosen, examined, sound))
     else:
-        for line in checked_tables.lines(chosen, found, sound):
+        for line in checked_tables.lines(chosen, examined, sound):
             say(line)
     if refused is not None:
         raise refused
@@ -327,9 +327,9 @@ def runs_command(
     from deploy.remote import operating
     from referee.view import listing as view
 
-    with operating(url, token) as there:
-        listed = there.runs()
-    deliver_json(listed) if as_json else say_lines(view.runs_table(listed))
+    with operating(url, token) as client:
+        runs = client.runs()
+    deliver_json(runs) if as_json else say_lines(view.runs_table(runs))
 
 
 @app.command("cancel")
@@ -349,8 +349,8 @@ def cancel_command(
     """
     from deploy.remote import operating
 
-    with operating(url, token) as there:
-        result = there.cancel(run)
+    with operating(url, token) as client:
+        result = client.cancel(run)
     deliver_json(result) if as_json else say(f"run {run} {result.get('status')}: {result.get('reason')}")
 
 
@@ -369,8 +369,8 @@ def logs_command(
     from deploy.remote import operating
     from referee.view import listing as view
 
-    with operating(url, token) as there:
-        for lines in there.log(run, follow):
+    with operating(url, token) as client:
+        for lines in client.log(run, follow):
             for line in view.logged(*lines):
                 say(line)
 
@@ -458,12 +458,12 @@ def audit_privacy_command(
     from deploy.auditing import cases, report
 
     try:
-        found = report(cases(), only=only, scale=scale, write=None if as_json else say)
+        rows = report(cases(), only=only, scale=scale, write=None if as_json else say)
     except BadInput as error:
         raise typer.BadParameter(error.words, param_hint="--only") from None
     if as_json:
-        deliver_json([row.document() for row in found])
-    if not all(row.expected for row in found):
+        deliver_json([row.document() for row in rows])
+    if not all(row.expected for row in rows):
         raise typer.Exit(1)
 
 

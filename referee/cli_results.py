@@ -74,21 +74,21 @@ def predict_command(
     if output is not None and output.exists() and data.exists() and output.samefile(data):
         raise BadInput(f"--output {output} is the file of the rows, which would be lost: name another one")
     model = models.open_model(run, task)
-    found = predict(model, data, probabilities=probabilities, strict=strict, costs=_costs(costs))
+    predictions = predict(model, data, probabilities=probabilities, strict=strict, costs=_costs(costs))
     if output is not None:
-        models.write_predictions(output, model, found)
+        models.write_predictions(output, model, predictions)
     if as_json:
-        deliver_json(models.predictions_document(model, found))
+        deliver_json(models.predictions_document(model, predictions))
     elif output is None:
-        deliver(models.predictions_frame(model, found).write_csv(), end=False)
-    for line in (*found.notes.sentences(model.table), *([calibration(model)] if probabilities else [])):
+        deliver(models.predictions_frame(model, predictions).write_csv(), end=False)
+    for line in (*predictions.notes.sentences(model.table), *([calibration(model)] if probabilities else [])):
         say(line, error=True)
 
 
-def _costs(given: CostOptions) -> Costs | None:
+def _costs(options: CostOptions) -> Costs | None:
     from common.local.losses import Costs
 
-    miss, false_alarm = given.cost_of_miss, given.cost_of_false_alarm
+    miss, false_alarm = options.cost_of_miss, options.cost_of_false_alarm
     if miss is None and false_alarm is None:
         return None
     if miss is None or false_alarm is None:
@@ -219,17 +219,18 @@ def audit_command(
     from referee.view import audited
     from referee.view.audited import seen_by
 
-    seen, other_runs = ([], ()) if others.witness is None else seen_by(others.witness, run)
+    witness_checkpoints, other_runs = ([], ()) if others.witness is None else seen_by(others.witness, run)
     receipts = receipts_at(others.receipt or ())
-    shown = checkpoints_at(others.checkpoint or ())
+    agent_checkpoints = checkpoints_at(others.checkpoint or ())
     issuers = [read_issuer(path) for path in keys.issuer or ()]
-    evidence: dict[str, Any] = {"receipts": receipts, "seen": seen, "shown": shown, "issuers": issuers}
-    found = audit(run, keys.referee_key, keys.curator_key, strict=strict, large=large, **evidence)
-    found = replace(found, history=replace(found.history, others=other_runs))
-    deliver_json(audited.audit_document(found)) if as_json else audited.audit_table(run, found)
-    if strict and found.depends_on_silent:
+    evidence: dict[str, Any] = {"receipts": receipts, "issuers": issuers}
+    evidence |= {"witness_checkpoints": witness_checkpoints, "agent_checkpoints": agent_checkpoints}
+    result = audit(run, keys.referee_key, keys.curator_key, strict=strict, large=large, **evidence)
+    result = replace(result, history=replace(result.history, others=other_runs))
+    deliver_json(audited.audit_document(result)) if as_json else audited.audit_table(run, result)
+    if strict and result.depends_on_silent:
         warn(
-            f"Verified, but it depends on the silent: up to {found.missing:.1%} of those asked did not answer. "
+            f"Verified, but it depends on the silent: up to {result.missing:.1%} of those asked did not answer. "
             "With all of them against it the result is not shown: take the interval for them, or ask more people"
         )
         raise typer.Exit(3)

@@ -270,10 +270,10 @@ def key_command(state: State = None, key: KeyFile = None) -> None:
     say(_public_key(_state(state), key))
 
 
-def _state(given: Path | None) -> Path:
+def _state(path: Path | None) -> Path:
     from common.core.durable import make_folder, user_state
 
-    folder = (given or user_state() / "referee").absolute()
+    folder = (path or user_state() / "referee").absolute()
     make_folder(folder, mode=0o700)
     return folder
 
@@ -285,7 +285,7 @@ def _public_key(state: Path, key: Path | None) -> str:
 
 
 @contextmanager
-def _stored(given: Path | None, database: str | None, key: Path | None) -> Iterator[tuple[RefereeStore, str]]:
+def _stored(path: Path | None, database: str | None, key: Path | None) -> Iterator[tuple[RefereeStore, str]]:
     """Open the database of a referee, which may serve at the same time; gives it with the referee's public key.
 
     It warns where it makes one: the referee that was meant may have another.
@@ -293,12 +293,12 @@ def _stored(given: Path | None, database: str | None, key: Path | None) -> Itera
     from common.core.database import sqlite_url
     from referee.store import DATABASE, RefereeStore
 
-    state = _state(given)
+    state = _state(path)
     public = _public_key(state, key)
-    made = not database and not (state / DATABASE).exists()
+    is_new = not database and not (state / DATABASE).exists()
     with closing(RefereeStore(database or sqlite_url(state / DATABASE))) as store:
         store.check_owner(public)
-        if made:
+        if is_new:
             warn(
                 f"{state / DATABASE} is new: codes in it are good for a referee that is started with it; for one that "
                 "serves already, name its state directory (--state) or its database (--database)"
@@ -330,13 +330,13 @@ def invite_command(
     Example: referee invite --count 50 --page https://people.example/ --referee https://referee.example --output sheet
     """
     from common.net.origins import origin_of
-    from referee.collection.enrolment import invited
+    from referee.collection.enrolment import create_invitations
 
     if page is None or referee is None:
         if page or referee or output:
             raise typer.BadParameter("links need --page and --referee, and --output is for links")
         with _stored(state, database, key) as (store, _):
-            for code in invited(store, count):
+            for code in create_invitations(store, count):
                 say(code)
         return
     from referee.view.invitations import SHEET, check_output, check_page, link, terminal_qr, write_sheet
@@ -345,7 +345,7 @@ def invite_command(
     if output is not None:
         check_output(output)
     with _stored(state, database, key) as (store, public):
-        codes = invited(store, count)
+        codes = create_invitations(store, count)
     links = [link(page, address, public, code) for code in codes]
     if output is not None:
         write_sheet(output, page, codes, links)
@@ -364,8 +364,8 @@ def invitations_command(state: State = None, database: Database = None, key: Key
     Example: referee invitations --state /srv/referee
     """
     with _stored(state, database, key) as (store, _):
-        made, used = store.count_invitations()
-    say(f"{made:,} invitation codes, {used:,} used")
+        total, used = store.count_invitations()
+    say(f"{total:,} invitation codes, {used:,} used")
 
 
 def witness_command(
@@ -417,8 +417,8 @@ def certificates_command(
     """
     from common.net.certificates import make_all, names_of
 
-    for made in make_all(folder, names_of(hosts or ()), days=days):
-        say(f"{'made' if made.fresh else 'kept'} {made.path}, which holds until {made.ends:%Y-%m-%d}")
+    for file in make_all(folder, names_of(hosts or ()), days=days):
+        say(f"{'made' if file.fresh else 'kept'} {file.path}, which holds until {file.ends:%Y-%m-%d}")
     say(f"hand each party its directory of {folder}; {folder / 'authority'} stays here, with its key")
 
 
@@ -456,15 +456,15 @@ def page_beside(url: str, token: str, port: int) -> Iterator[None]:
     """
     command = [*python_module("tandem.cli"), "ui", "--referee", url, "--port", str(port)]
     environment = {**python_environment(), "TANDEM_OPERATOR_TOKEN": token, ENDS_WITH_STDIN: "1"}
-    ending, changing = threading.Event(), threading.Lock()
-    started: list[subprocess.Popen[bytes]] = []
+    ending, lock = threading.Event(), threading.Lock()
+    processes: list[subprocess.Popen[bytes]] = []
 
     def serve() -> None:
-        with changing:
+        with lock:
             if ending.is_set():
                 return
             process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE)  # noqa: S603 - our interpreter
-            started[:] = [process]
+            processes[:] = [process]
         status = process.wait()
         if not ending.wait(_ENDING):  # what ends the page from a terminal ends this process, too
             raise ChildProcessError(f"the page has ended with exit status {status}")
@@ -473,9 +473,9 @@ def page_beside(url: str, token: str, port: int) -> Iterator[None]:
     try:
         yield
     finally:
-        with changing:
+        with lock:
             ending.set()
-        for process in started:
+        for process in processes:
             if process.stdin is not None:
                 process.stdin.close()
             try:

@@ -55,17 +55,17 @@ def pack_reports(reports: Iterable[StoredReport]) -> bytes:
 def unpack_reports(raw: bytes | BufferedIOBase) -> Iterator[StoredReport]:
     """Decode :func:`pack_reports`, one after the other; of a file no more than one report is in memory."""
     file = io.BytesIO(raw) if isinstance(raw, bytes) else raw
-    size, at = file.seek(0, io.SEEK_END), file.seek(0)
+    size, position = file.seek(0, io.SEEK_END), file.seek(0)
     while head := file.read(_HEAD.size):
         if len(head) < _HEAD.size:
-            raise AuditFailed(f"the reports cannot be read at byte {at}")
+            raise AuditFailed(f"the reports cannot be read at byte {position}")
         slot, answered, individual, report_id, signature, body, message = _HEAD.unpack(head)
-        end = at + _HEAD.size + body + message
+        end = position + _HEAD.size + body + message
         if end > size or individual > 1:
-            raise AuditFailed(f"the reports end in the middle of one, at byte {at}")
+            raise AuditFailed(f"the reports end in the middle of one, at byte {position}")
         parts = file.read(body), file.read(message)
         yield StoredReport(slot, bool(individual), report_id, answered, signature, *parts)
-        at = end
+        position = end
 
 
 def write_run(
@@ -119,8 +119,8 @@ def open_file(folder: Path, name: str, *, large: bool = False) -> Iterator[Buffe
         with files.opened(Path(name), kind, folder) as file:
             yield file
     except NotFound:
-        begun = any((folder / begins).exists() for begins in ("claim.json", "transcript.jsonl"))
-        if begun and not (folder / "result.json").exists():
+        started = any((folder / begins).exists() for begins in ("claim.json", "transcript.jsonl"))
+        if started and not (folder / "result.json").exists():
             raise NotFound(not_ended(folder)) from None
         raise NotFound(f"{folder} is not a run folder: {name} cannot be read") from None
 

@@ -36,11 +36,11 @@ from referee.tables import (
     RUNS,
     Cohort,
     Part,
+    ReportRef,
     StoredQuestion,
     StoredReport,
     StoredRun,
     Tables,
-    Taken,
 )
 
 _FIELDS = ("slot", "individual", "report_id", "answered", "signature", "body", "message")
@@ -69,7 +69,7 @@ _CLOSE_QUESTION = (
     .values(open=False, answered=_ANSWERED.scalar_subquery())
 )
 _STORED = select(REPORTS.c.number, REPORTS.c.question, REPORTS.c.slot).order_by(REPORTS.c.number)
-_TAKEN = _STORED.where(REPORTS.c.number > _AFTER)
+_REPORTS_AFTER = _STORED.where(REPORTS.c.number > _AFTER)
 _NUMBERED_REPORT = _REPORT.where(REPORTS.c.number == _AT)
 _REPORTS_ON = _REPORT.where(REPORTS.c.question == _AT).order_by(REPORTS.c.slot)
 _SLOTS_ON = select(REPORTS.c.slot, REPORTS.c.number).where(REPORTS.c.question == _AT)
@@ -88,16 +88,16 @@ class QuestionQueries(Tables):
             del row["key"], row["again"]  # the database counts; the parts say it
             key = int(connection.execute(_ADD_QUESTION, row).scalar_one())
             for part in question.parts if question.again is None else ():
-                taken = {"cohort": part.cohort, "start": part.start, "stop": part.stop}
-                if connection.execute(_TAKE_NEXT, taken).rowcount != 1:
+                values = {"cohort": part.cohort, "start": part.start, "stop": part.stop}
+                if connection.execute(_TAKE_NEXT, values).rowcount != 1:
                     raise AssertionError("agents are taken that another question has, or not the next ones")
             fence = self._insert_entry(connection, question.run, entry)
         self._ends = {question.run: (fence, entry, question.question - 1)}  # steps are answered in their order
         return key
 
     def question(self, run: str, number: int) -> StoredQuestion | None:
-        found = self._all(_ONE_QUESTION, {"of": run, "at": number})
-        return _question(found[0]) if found else None
+        rows = self._all(_ONE_QUESTION, {"of": run, "at": number})
+        return _question(rows[0]) if rows else None
 
     def questions(self, run: str) -> list[StoredQuestion]:
         rows = self._all(select(QUESTIONS).where(QUESTIONS.c.run == run).order_by(QUESTIONS.c.question))
@@ -132,19 +132,19 @@ class QuestionQueries(Tables):
         with self._driving(REPORTING) as connection:
             connection.execute(_CLOSE_QUESTION, {"at": question.key})
 
-    def taken(self, newest: int) -> list[Taken]:
+    def reports_after(self, newest: int) -> list[ReportRef]:
         """Return which reports were stored after number ``newest``, oldest first."""
         with self._engine.connect() as connection:
-            return self._taken(connection, newest)
+            return self._reports_after(connection, newest)
 
-    def _taken(self, connection: Connection, newest: int) -> list[Taken]:
-        return [Taken(*row) for row in connection.execute(_TAKEN, {"after": newest})]
+    def _reports_after(self, connection: Connection, newest: int) -> list[ReportRef]:
+        return [ReportRef(*row) for row in connection.execute(_REPORTS_AFTER, {"after": newest})]
 
     def last_report(self) -> int:
         return int(self._value(select(func.max(REPORTS.c.number))) or 0)
 
     def add_reports(
-        self, newest: int, choose: Callable[[Sequence[Taken], AbstractSet[int]], Sequence[tuple[int, StoredReport]]]
+        self, newest: int, choose: Callable[[Sequence[ReportRef], AbstractSet[int]], Sequence[tuple[int, StoredReport]]]
     ) -> None:
         """Store reports, in one transaction that no other process has at the same time, numbered without gaps.
 
@@ -155,9 +155,9 @@ class QuestionQueries(Tables):
                 others cannot store any: the number would be taken.
         """
         with self._alone(REPORTING) as connection:
-            taken = self._taken(connection, newest)
-            chosen = choose(taken, self._open_questions(connection).keys())
-            first = (taken[-1].number if taken else newest) + 1
+            stored = self._reports_after(connection, newest)
+            chosen = choose(stored, self._open_questions(connection).keys())
+            first = (stored[-1].number if stored else newest) + 1
             rows = [
                 (number, question, r.slot, r.individual, r.report_id, r.answered, r.signature, r.body, r.message)
                 for number, (question, r) in enumerate(chosen, start=first)
@@ -168,14 +168,14 @@ class QuestionQueries(Tables):
         return StoredReport(*self._all(_NUMBERED_REPORT, {"at": number})[0])
 
     def reports(self, question: StoredQuestion) -> Iterator[StoredReport]:
-        rows = self._each(_REPORTS_ON, {"at": question.key})
+        rows = self._stream(_REPORTS_ON, {"at": question.key})
         return (StoredReport(*row) for row in rows)
 
     def count_reports(self, question: StoredQuestion) -> int:
         return int(self._value(select(func.count()).where(REPORTS.c.question == question.key)))
 
     def slots(self, question: StoredQuestion) -> Iterator[tuple[int, int]]:
-        rows = self._each(_SLOTS_ON, {"at": question.key})
+        rows = self._stream(_SLOTS_ON, {"at": question.key})
         return ((slot, number) for slot, number in rows)
 
     def keep_rejected(self, process: str, counts: Mapping[str, int]) -> None:
@@ -189,10 +189,10 @@ class QuestionQueries(Tables):
     def rejected(self, process: str | None = None) -> Counter[str]:
         """Return how many reports a process, or all of them, have refused, by reason."""
         query = select(REJECTIONS.c.reason, REJECTIONS.c["count"])
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for reason, count in self._all(query if process is None else query.where(REJECTIONS.c.process == process)):
-            found[reason] += int(count)
-        return found
+            counts[reason] += int(count)
+        return counts
 
 
 _AGAIN = '{"again":%'  # how the parts of a question begin whose agents were asked before in its run
@@ -205,8 +205,8 @@ def _parts(question: StoredQuestion) -> str:
 
 
 def _question(row: Row[Any]) -> StoredQuestion:
-    found = json.loads(row.parts)
-    again, listed = (found["again"], found["parts"]) if isinstance(found, dict) else (None, found)
+    tree = json.loads(row.parts)
+    again, listed = (tree["again"], tree["parts"]) if isinstance(tree, dict) else (None, tree)
     parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in listed)
     return StoredQuestion(
         row.run, int(row.question), json.loads(row.query), parts, int(row.asked), bool(row.open), int(row.key), again
@@ -228,7 +228,7 @@ class RunQueries(Tables):
         new = {"run": run, "request": request, "scenario": json.dumps(scenario), "seed": seed, "status": "waiting"}
         while True:
             try:
-                known = self.run(run)
+                stored = self.run(run)
             except NotFound:
                 try:
                     with self._engine.begin() as connection:
@@ -237,9 +237,9 @@ class RunQueries(Tables):
                 except IntegrityError:
                     continue  # another request took the name or the position: look again
                 return self.run(run)
-            if known.request != request:
+            if stored.request != request:
                 raise Conflict(f"run {run!r} exists with another scenario or seed")
-            return known
+            return stored
 
     def run(self, run: str) -> StoredRun:
         rows = self._all(select(RUNS).where(RUNS.c.run == run))
@@ -256,8 +256,8 @@ class RunQueries(Tables):
 
     def ended(self) -> list[str]:
         """Return the names of the runs that began and have ended, oldest first."""
-        found = select(RUNS.c.run).where(RUNS.c.configuration.is_not(None), RUNS.c.result.is_not(None))
-        return [run for (run,) in self._all(found.order_by(RUNS.c.position))]
+        query = select(RUNS.c.run).where(RUNS.c.configuration.is_not(None), RUNS.c.result.is_not(None))
+        return [run for (run,) in self._all(query.order_by(RUNS.c.position))]
 
     def cancel(self, run: str) -> None:
         """Note that a run is to be cancelled, unless it has ended."""
@@ -295,9 +295,9 @@ class RunQueries(Tables):
             if cohort is not None:
                 connection.execute(insert(COHORTS).values(**asdict(cohort)))
             self._reseed(connection, seeds)
-            its = update(RUNS).where(RUNS.c.run == run)
-            connection.execute(its.values(configuration=json.dumps(configuration)))
-            connection.execute(its.where(RUNS.c.status == "waiting").values(status="running"))
+            statement = update(RUNS).where(RUNS.c.run == run)
+            connection.execute(statement.values(configuration=json.dumps(configuration)))
+            connection.execute(statement.where(RUNS.c.status == "waiting").values(status="running"))
             self._insert_entry(connection, run, entry)
 
     def add_entry(
@@ -341,25 +341,28 @@ class RunQueries(Tables):
             return None
         return self._entry(_REPLY, {"of": run, "at": step})
 
-    def _entry(self, query: Select[Any], given: Mapping[str, Any] | None = None) -> SignedEntry | None:
-        line = self._value(query, given)
+    def _entry(self, query: Select[Any], params: Mapping[str, Any] | None = None) -> SignedEntry | None:
+        line = self._value(query, params)
         return None if line is None else SignedEntry.parse(json.loads(line))
 
     def heads(self, curator: str) -> list[tuple[str, Head]]:
         """Return the last head of its ledger that a curator has shown in each run, by run."""
-        shown = ENTRIES.c.kind.in_(("terms", "operation"))
+        condition = ENTRIES.c.kind.in_(("terms", "operation"))
         last = (
-            select(ENTRIES.c.run, func.max(ENTRIES.c.index).label("at")).where(shown).group_by(ENTRIES.c.run).subquery()
+            select(ENTRIES.c.run, func.max(ENTRIES.c.index).label("at"))
+            .where(condition)
+            .group_by(ENTRIES.c.run)
+            .subquery()
         )
-        its = (ENTRIES.c.run == last.c.run) & (ENTRIES.c.index == last.c.at)
-        query = select(ENTRIES.c.run, ENTRIES.c.line).join(last, its)
-        found: dict[str, Head] = {}
+        join = (ENTRIES.c.run == last.c.run) & (ENTRIES.c.index == last.c.at)
+        query = select(ENTRIES.c.run, ENTRIES.c.line).join(last, join)
+        heads: dict[str, Head] = {}
         for run, line in self._all(query.order_by(ENTRIES.c.run)):
             body = json.loads(line)["body"]
             reply = body.get("terms") or body["release"]
             if reply["key"] == curator:
-                found[run] = Head.parse(reply["message"]["ledger"]["head"])
-        return list(found.items())
+                heads[run] = Head.parse(reply["message"]["ledger"]["head"])
+        return list(heads.items())
 
 
 def _run(row: Row[Any]) -> StoredRun:
@@ -397,9 +400,9 @@ class LeaseQueries(Tables):
 
     def renew_lease(self, seconds: float) -> None:
         """Let the lease last from now on, if this process holds it; it is never taken here."""
-        held = update(LEASES).where(_DRIVERS, LEASES.c.token == self.fence)
+        statement = update(LEASES).where(_DRIVERS, LEASES.c.token == self.fence)
         with self._alone(LEASING) as connection:
-            if not connection.execute(held.values(expires=self._now(connection) + seconds)).rowcount:
+            if not connection.execute(statement.values(expires=self._now(connection) + seconds)).rowcount:
                 self.fence = None
 
     def release_lease(self) -> None:
@@ -429,24 +432,24 @@ class LeaseQueries(Tables):
 
     def owner(self, key: str) -> str:
         """Return the key of the referee to whom the database belongs: this one's, if it belongs to nobody yet."""
-        known = select(IDENTITY.c.key)
+        query = select(IDENTITY.c.key)
         try:
             with self._engine.begin() as connection:
-                found = connection.execute(known).scalar()
-                if found is None:
+                owner = connection.execute(query).scalar()
+                if owner is None:
                     connection.execute(insert(IDENTITY).values(name="referee", key=key))
-                return found or key
+                return owner or key
         except IntegrityError:  # another process was quicker
-            return str(self._value(known))
+            return str(self._value(query))
 
 
 class CheckpointQueries(Tables):
     """Checkpoints by run and number of entries."""
 
-    def keep_checkpoint(self, run: str, entries: int, kept: StoredCheckpoint) -> None:
+    def keep_checkpoint(self, run: str, entries: int, checkpoint: StoredCheckpoint) -> None:
         with self._driving() as connection:
             connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.run == run, CHECKPOINTS.c.entries == entries))
-            line = canonical.encode(kept.wire()).decode()
+            line = canonical.encode(checkpoint.wire()).decode()
             connection.execute(insert(CHECKPOINTS).values(run=run, entries=entries, kept=line))
 
     def checkpoints(self, run: str, after: int = 0, most: int = 1 << 31) -> list[StoredCheckpoint]:

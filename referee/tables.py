@@ -58,7 +58,7 @@ class StoredQuestion:
     again: int | None = None
 
 
-class Taken(NamedTuple):
+class ReportRef(NamedTuple):
     """That a report is stored: its number, the key of its question, and the slot that it is from."""
 
     number: int
@@ -201,18 +201,18 @@ class Tables:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _all(self, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> Sequence[Any]:
+    def _all(self, query: sa.Select[Any], params: Mapping[str, Any] | None = None) -> Sequence[Any]:
         with self._engine.connect() as connection:
-            return connection.execute(query, given).all()
+            return connection.execute(query, params).all()
 
-    def _value(self, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> Any:
+    def _value(self, query: sa.Select[Any], params: Mapping[str, Any] | None = None) -> Any:
         with self._engine.connect() as connection:
-            return connection.execute(query, given).scalar()
+            return connection.execute(query, params).scalar()
 
-    def _each(self, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    def _stream(self, query: sa.Select[Any], params: Mapping[str, Any] | None = None) -> Iterator[Any]:
         """Go through rows that need not fit into memory."""
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
-            yield from connection.execute(query, given)
+            yield from connection.execute(query, params)
 
     @contextmanager
     def _alone(self, turn: int) -> Iterator[sa.Connection]:
@@ -226,8 +226,8 @@ class Tables:
         with self._engine.begin() as connection:
             if turn != LEASING or connection.dialect.name == "sqlite":
                 alone(connection, turn)
-            held = _HELD if connection.dialect.name == "sqlite" else _HELD_ON_SERVER
-            if connection.execute(held).scalar() != self.fence:
+            query = _HELD if connection.dialect.name == "sqlite" else _HELD_ON_SERVER
+            if connection.execute(query).scalar() != self.fence:
                 self.fence = None
             self.check_driving()
             yield connection

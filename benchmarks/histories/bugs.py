@@ -29,7 +29,7 @@ from referee.collection.judging import Claim
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.runs import execution
 from referee.store import RefereeStore
-from referee.tables import LEASING, Tables, Taken
+from referee.tables import LEASING, ReportRef, Tables
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 
@@ -124,7 +124,7 @@ def nobody_looks_at_the_lease(patch: pytest.MonkeyPatch) -> None:
 def process_learns_numbers_and_not_who(patch: pytest.MonkeyPatch) -> None:
     """What the other process has stored is counted on, and not looked at: whoever asks twice is stored twice."""
 
-    def learn(self: OpenQuestions, taken: Sequence[Taken], still_open: Any) -> None:
+    def learn(self: OpenQuestions, taken: Sequence[ReportRef], still_open: Any) -> None:
         self.newest = max([self.newest, *(report.number for report in taken)])
 
     patch.setattr(OpenQuestions, "learn", learn)

@@ -259,14 +259,14 @@ def checking_agent(exchange: Exchange) -> None:
         closing(RefereeClient(URL, patience=exchange.patience)) as port,
         closing(WitnessClient("http://witness", patience=exchange.patience)) as watching,
     ):
-        seen = checking.Remembered(watching) if exchange.random.random() < 0.7 else None
+        seen = checking.CachedWitness(watching) if exchange.random.random() < 0.7 else None
         finding = exchange.attempt(lambda: checking.check(one, found.agent, port, found.referee.public, seen))
     if finding is not None:
         exchange.played.ends[-1] = finding.status
         checking.in_words(finding, checking.WITHIN)
         if finding.status == checking.INCLUDED:
-            assert finding.shown is not None, "a report is included in nothing"
-            assert finding.shown.kept.verified(found.referee.public).run == RUN
+            assert finding.checkpoint is not None, "a report is included in nothing"
+            assert finding.checkpoint.checkpoint.verified(found.referee.public).run == RUN
 
 
 # Others -------------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def measured(shift: Shift, data: Path, learner: str, splits: int) -> list[float]
     found = []
     for seed in range(splits):
         one = split(shift, people, seed)
-        outcome = conduct(plan, seed, lambda round_, hypothesis: None, held=(one.volunteers, one.agents))
+        outcome = conduct(plan, seed, lambda round_, hypothesis: None, records=(one.volunteers, one.agents))
         model: Any = outcome.hypothesis
         scores, positive = np.asarray(model.margins(one.judges.features)), one.judges.labels > 0
         false_alarms, hits, _ = roc_curve(positive, scores)

@@ -145,7 +145,7 @@ class Served(Method):
         """Run the protocol; splits differ by people and by seed."""
         assert plan is not None
         held = (self.curator(split), split.agents)
-        outcome = conduct(plan, split.seed, lambda round_, hypothesis: None, held=held)
+        outcome = conduct(plan, split.seed, lambda round_, hypothesis: None, records=held)
         names = [judged.name for judged in outcome.judged or () if judged.hypothesis == outcome.hypothesis]
         return Answer(outcome.hypothesis, outcome.gap, names[0] if names else None)
 

@@ -103,7 +103,7 @@ def measured(shift: Shift, people: Both, costs: Costs, splits: int) -> Iterator[
     plan = resolve(altered(scenario, [f"agents.costs={json.dumps(costs.wire())}"]))
     for seed in range(splits):
         one = split(shift, people, seed)
-        outcome = conduct(plan, seed, lambda round_, hypothesis: None, held=(one.volunteers, one.agents))
+        outcome = conduct(plan, seed, lambda round_, hypothesis: None, records=(one.volunteers, one.agents))
         assert outcome.calibrated is not None, shift.name
         labels = one.judges.labels > 0
         odds = np.where(labels, 1.0, -1.0) * outcome.calibrated.margins(one.judges.features)

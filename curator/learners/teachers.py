@@ -128,9 +128,9 @@ def _of_scikit(teacher: Any) -> bool:
 def vote_on_each(teacher: Teacher, people: AnyArray) -> Bits | int:
     """Return the classes that a teacher votes for, shape (h,), each a function of the teacher and that person alone.
 
-    Classifiers of scikit-learn predict row by row, but some fail for all rows if one is odd: for instance if no teacher is
-    near (``RadiusNeighborsClassifier``). The vote on such a person is 0, and another person stands in that place while
-    the others are predicted. Other classifiers may compare the rows that they are shown, so they are shown one.
+    Classifiers of scikit-learn predict row by row, but some fail for all rows if one is odd: for instance
+    ``RadiusNeighborsClassifier`` if no record is near. The vote on such a person is 0, and another person stands in
+    that place while the others are predicted. Other classifiers may compare rows, so each call has one row.
     """
     if isinstance(teacher, int) or not len(people):
         return teacher if isinstance(teacher, int) else 0

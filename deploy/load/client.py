@@ -27,10 +27,10 @@ class Answer(NamedTuple):
     body: bytes
 
     def header(self, name: bytes) -> bytes:
-        at = self.head.lower().find(b"\r\n" + name + b":")
-        if at < 0:
+        start = self.head.lower().find(b"\r\n" + name + b":")
+        if start < 0:
             return b""
-        begin = at + len(name) + 3
+        begin = start + len(name) + 3
         end = self.head.find(b"\r\n", begin)
         return self.head[begin : end if end >= 0 else None].strip()
 
@@ -68,10 +68,10 @@ class Connection(asyncio.Protocol):
             return
         answer = Answer(int(self._buffer[9:12]), bytes(self._buffer[:end]), b"")
         length = int(answer.header(b"content-length") or 0)
-        whole = end + len(_END) + length
-        if len(self._buffer) >= whole and self._waiting is not None:
-            body = bytes(self._buffer[end + len(_END) : whole])
-            del self._buffer[:whole]
+        total = end + len(_END) + length
+        if len(self._buffer) >= total and self._waiting is not None:
+            body = bytes(self._buffer[end + len(_END) : total])
+            del self._buffer[:total]
             if not self._waiting.done():
                 self._waiting.set_result(answer._replace(body=body))
 
@@ -129,12 +129,12 @@ class LightAgent:
         BadMessage if it is no assignment to an individual.
         """
         payload = assignment[assignment.index(b'"message":') + len(b'"message":') : assignment.rindex(b',"key":"')]
-        asked = _ASSIGNMENT.fullmatch(payload)
-        if asked is None:
+        match = _ASSIGNMENT.fullmatch(payload)
+        if match is None:
             raise BadMessage(f"this is no question to one individual: {assignment[:200]!r}")
         self.report_id = secrets.token_hex(16)
-        about = asked[3].decode(), asked[1].decode(), int(asked[2]), hashlib.sha256(payload).hexdigest()
-        body = messages.report_payload(self.report_id, *about, answer=float(ord(self.report_id[0]) & 1))
+        identifiers = match[3].decode(), match[1].decode(), int(match[2]), hashlib.sha256(payload).hexdigest()
+        body = messages.report_payload(self.report_id, *identifiers, answer=float(ord(self.report_id[0]) & 1))
         self.sent = self._signed(messages.Report.KIND, body)
         return self.sent
 

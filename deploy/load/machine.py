@@ -40,7 +40,7 @@ def limits(folder: Path) -> dict[str, Any]:
 def _verifications() -> float:
     public, secret = bindings.crypto_sign_keypair()
     payloads = [os.urandom(400) for _ in range(GROUP)]
-    signed = [bindings.crypto_sign(what, secret)[:64] for what in payloads]
+    signed = [bindings.crypto_sign(payload, secret)[:64] for payload in payloads]
     done, began = 0, time.perf_counter()
     while time.perf_counter() - began < SECONDS:
         if not verified([public] * GROUP, payloads, signed).all():
@@ -74,15 +74,15 @@ class _EchoServer(asyncio.Protocol):
     """Answers every request of a known length."""
 
     def __init__(self) -> None:
-        self._came = 0
+        self._received = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        whole, self._came = divmod(self._came + len(data), len(_REQUEST))
-        if whole:
-            self._transport.write(_ANSWER * whole)
+        count, self._received = divmod(self._received + len(data), len(_REQUEST))
+        if count:
+            self._transport.write(_ANSWER * count)
 
 
 def requests_per_second() -> float:

@@ -55,7 +55,7 @@ class Measured:
     """Measurements of the requests of a phase."""
 
     seconds: float = 0.0
-    taken: int = 0
+    accepted: int = 0
     latencies: list[float] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
     referee_cpu: float | None = None
@@ -71,7 +71,7 @@ class Measured:
         referee = None if self.referee_cpu is None else round(self.referee_cpu / count * 1e6, 1)
         return {
             "requests": len(self.latencies),
-            "per_second": round(self.taken / self.seconds, 1) if self.seconds else 0.0,
+            "per_second": round(self.accepted / self.seconds, 1) if self.seconds else 0.0,
             "p50_ms": round(float(p50), 2),
             "p99_ms": round(float(p99), 2),
             "p999_ms": round(float(p999), 2),
@@ -87,19 +87,19 @@ class Measured:
 async def phase(name: str, load: Load, agents: Sequence[LightAgent], ask: Ask, then: Done) -> Measured:
     """Have every agent make a request, and return the measurements; ``then`` gets each answer that is no problem."""
     allow_descriptors(load.connections)
-    going = _Phase(name, load, len(agents), ask, then)
+    running = _Phase(name, load, len(agents), ask, then)
     for _ in range(min(load.connections, max(1, len(agents)))):
-        await going.connect()
+        await running.connect()
     committed = await asyncio.to_thread(load.commits)
     began, own, theirs = time.perf_counter(), time.process_time(), cpu_of(load.pid)
-    await going.ask_all(agents)
-    measured = going.measured
+    await running.ask_all(agents)
+    measured = running.measured
     measured.seconds = time.perf_counter() - began
     measured.generator_cpu = time.process_time() - own
-    measured.referee_cpu = _less(cpu_of(load.pid), theirs)
+    measured.referee_cpu = _difference(cpu_of(load.pid), theirs)
     now = await asyncio.to_thread(load.commits)
     measured.commits = None if committed is None or now is None else now - committed
-    for connection in going.connections:
+    for connection in running.connections:
         measured.sent += connection.sent
         measured.received += connection.received
         connection.close()
@@ -107,7 +107,7 @@ async def phase(name: str, load: Load, agents: Sequence[LightAgent], ask: Ask, t
     return measured
 
 
-def _less(after: float | None, before: float | None) -> float | None:
+def _difference(after: float | None, before: float | None) -> float | None:
     return None if after is None or before is None else after - before
 
 
@@ -121,9 +121,9 @@ class _Phase:
         self._reported = time.perf_counter()
 
     async def connect(self) -> Connection:
-        made = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
-        self.connections.append(made)
-        return made
+        connection = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
+        self.connections.append(connection)
+        return connection
 
     async def ask_all(self, agents: Sequence[LightAgent]) -> None:
         if self._load.schedule == "poisson":
@@ -177,7 +177,7 @@ class _Phase:
         else:
             return connection
         if answer.status < 300:
-            measured.taken += 1
+            measured.accepted += 1
             self._then(agent, answer)
         else:
             measured.rejected[_reason(answer)] += 1
@@ -263,13 +263,13 @@ async def poll_idly(agents: list[LightAgent], load: Load, seconds: float, name: 
     polling = _Polling(agents, load, name)
     before = cpu_of(load.pid)
     await polling.go_on(seconds)
-    found = polling.found
-    found.seconds = time.perf_counter() - polling.began
-    found.referee_cpu = _less(cpu_of(load.pid), before)
+    idle = polling.idle
+    idle.seconds = time.perf_counter() - polling.began
+    idle.referee_cpu = _difference(cpu_of(load.pid), before)
     await asyncio.gather(*polling.running)
-    if not found.latencies:
+    if not idle.latencies:
         raise RunFailed("no poll of an idle agent was answered")
-    return found
+    return idle
 
 
 class _Polling:
@@ -279,7 +279,7 @@ class _Polling:
         self._agents, self._load, self._name = agents, load, name
         # Only on Linux are all addresses of 127.0.0.0/8 loopback addresses.
         self._loopback = sys.platform == "linux" and load.host in ("127.0.0.1", "localhost")
-        self.found, self._open = Idle(len(agents)), 0
+        self.idle, self._open = Idle(len(agents)), 0
         # The first polls are spread over a usual pause, so that the rate is the same as later.
         self._due = [(random.uniform(0.0, usual_pause(len(agents))), i) for i in range(len(agents))]
         heapq.heapify(self._due)
@@ -295,9 +295,9 @@ class _Polling:
             await asyncio.sleep(0.005)
 
     async def _poll(self, i: int) -> None:
-        found, agent, start = self.found, self._agents[i], time.perf_counter()
+        idle, agent, start = self.idle, self._agents[i], time.perf_counter()
         self._open += 1
-        found.peak_open = max(found.peak_open, self._open)
+        idle.peak_open = max(idle.peak_open, self._open)
         try:
             source = (f"127.0.1.{1 + i % SOURCES}", 0) if self._loopback else None
             connection = await Connection.to(self._load.host, self._load.port, source, self._load.tls)
@@ -306,16 +306,16 @@ class _Polling:
             finally:
                 connection.close()
         except OSError:
-            found.refused += 1
+            idle.refused += 1
             self._again_in(1.0, i)
             return
         finally:
             self._open -= 1
         took = time.perf_counter() - start
-        found.latencies.append(took)
-        found.late += took > HOLD + SLACK
-        found.asked += answer.status == 200
-        found.refused += answer.status not in (200, 204)
+        idle.latencies.append(took)
+        idle.late += took > HOLD + SLACK
+        idle.asked += answer.status == 200
+        idle.refused += answer.status not in (200, 204)
         self._again_in(_again(answer), i)
 
     def _again_in(self, seconds: float, i: int) -> None:

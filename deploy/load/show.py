@@ -36,14 +36,14 @@ def result(document: dict[str, Any]) -> None:
     table = Table(box=None)
     for name in ("phase", "requests", "a second", "p50 ms", "p99 ms", "p99.9 ms", "referee us", "generator us"):
         table.add_column(name, justify="left" if name == "phase" else "right")
-    for name, found in document["phases"].items():
-        times = ["", "", ""] if name == "audit" else [f"{found[key]:g}" for key in ("p50_ms", "p99_ms", "p999_ms")]
-        referee = "" if found["cpu_us_referee"] is None else f"{found['cpu_us_referee']:g}"
-        numbers = f"{found['requests']:,}", f"{found['per_second']:,.0f}"
-        table.add_row(name, *numbers, *times, referee, f"{found['cpu_us_generator']:g}")
+    for name, phase in document["phases"].items():
+        times = ["", "", ""] if name == "audit" else [f"{phase[key]:g}" for key in ("p50_ms", "p99_ms", "p999_ms")]
+        referee = "" if phase["cpu_us_referee"] is None else f"{phase['cpu_us_referee']:g}"
+        numbers = f"{phase['requests']:,}", f"{phase['per_second']:,.0f}"
+        table.add_row(name, *numbers, *times, referee, f"{phase['cpu_us_generator']:g}")
     console.print(table)
-    for name, found in document["phases"].items():
-        for reason, count in found["rejected"].items():
+    for name, phase in document["phases"].items():
+        for reason, count in phase["rejected"].items():
             console.print(f"{name}: {count:,} rejected: {reason}")
     counts = (
         f"{document['acknowledged']:,} acknowledged, {document['stored']:,} stored, {document['counted']:,} counted"

@@ -78,8 +78,8 @@ def started(
     store = database or sqlite_url(folder / "referee" / "referee.sqlite")
     target = LoadTarget("", secrets.token_hex(16), secrets.token_hex(16), folder=folder, database=store)
     options = [*_ALL, *([] if database is None else ["--database", database]), *referee_options]
-    with services(folder, target.tokens, [str(chosen), "--seed", "1"], options) as (parties, at):
-        target.url, target.process = at[1], parties["referee"]
+    with services(folder, target.tokens, [str(chosen), "--seed", "1"], options) as (parties, address):
+        target.url, target.process = address[1], parties["referee"]
         for party in parties.values():
             party.wait_for("listens on")
         yield target
@@ -154,20 +154,20 @@ class _Test:
             raise _ended(finished.result)
         finished.write(folder, self._chosen)
         stored = sum(report.answered for _, raw in finished.reports for report in unpack_reports(raw))
-        found, phases["audit"] = await self._audit(folder, stored)
+        audit_result, phases["audit"] = await self._audit(folder, stored)
         idle = await self._idle() if options.idle else None
-        acknowledged = phases["report"].taken + options.hosted
+        acknowledged = phases["report"].accepted + options.hosted
         size = None if self._target.database is None else database_bytes(self._target.database)
         return {
             "phases": {name: measured.document() for name, measured in phases.items()},
             **timing,
             "acknowledged": acknowledged,
             "stored": stored,
-            "counted": found.answers,
-            "agree": acknowledged == stored == found.answers,
+            "counted": audit_result.answers,
+            "agree": acknowledged == stored == audit_result.answers,
             "idle": idle,
             "peak_memory_bytes": self._target.peak_memory(),
-            "database_bytes_per_report": None if size is None else round(size / max(1, found.reports), 1),
+            "database_bytes_per_report": None if size is None else round(size / max(1, audit_result.reports), 1),
         }
 
     async def _answer(
@@ -208,11 +208,11 @@ class _Test:
         watch = self._load.on_progress
         watch("audit", 0, stored)
         began, own = time.perf_counter(), time.process_time()
-        found = await asyncio.to_thread(partial(audit, folder, large=True))
-        took = Measured(time.perf_counter() - began, found.reports, [0.0] * found.reports)
-        took.generator_cpu = time.process_time() - own
-        watch("audit", found.answers, found.answers)
-        return found, took
+        audit_result = await asyncio.to_thread(partial(audit, folder, large=True))
+        measured = Measured(time.perf_counter() - began, audit_result.reports, [0.0] * audit_result.reports)
+        measured.generator_cpu = time.process_time() - own
+        watch("audit", audit_result.answers, audit_result.answers)
+        return audit_result, measured
 
     async def _enrol(self, name: str, agents: list[LightAgent]) -> Measured:
         token = {"Authorization": f"Bearer {self._target.enrolment}"}
@@ -225,7 +225,7 @@ class _Test:
     async def _idle(self) -> dict[str, Any]:
         agents = [LightAgent.fresh() for _ in range(self._options.idle)]
         enrolled = await self._enrol("idle", agents)
-        if enrolled.taken < len(agents):  # agents that had to retry and succeeded are enrolled
+        if enrolled.accepted < len(agents):  # agents that had to retry and succeeded are enrolled
             raise RunFailed(f"idle agents were not enrolled: {dict(enrolled.rejected)}")
         return (await poll_idly(agents, self._load, self._options.idle_seconds, self._name)).document()
 

@@ -43,7 +43,7 @@ def settings(configuration: str) -> dict[str, str]:
     Its lines are ``SECTION.OPTION='VALUE'``; of several for one option the last of :data:`SECTIONS` counts.
     The items of a list are separated by newlines or blanks.
     """
-    found: dict[str, str] = {}
+    environment: dict[str, str] = {}
     lines = [line.partition("=") for line in configuration.splitlines()]
     for section in SECTIONS:
         for name, _, value in lines:
@@ -51,11 +51,11 @@ def settings(configuration: str) -> dict[str, str]:
             if where == section and option in SETTINGS:
                 variable = SETTINGS[option]
                 separator = "," if variable == "UV_FIND_LINKS" else " "
-                found[variable] = separator.join(str(ast.literal_eval(value)).split())
-    if "UV_INDEX" in found:
+                environment[variable] = separator.join(str(ast.literal_eval(value)).split())
+    if "UV_INDEX" in environment:
         # Like pip, take the best version of all indexes, not the first index that has the package.
-        found["UV_INDEX_STRATEGY"] = "unsafe-best-match"
-    return found
+        environment["UV_INDEX_STRATEGY"] = "unsafe-best-match"
+    return environment
 
 
 def pinned(constraints: str) -> dict[str, str]:
@@ -71,14 +71,14 @@ def versions(constraints: str) -> str:
 
 def find_uv(pip: list[str], folder: Path) -> str | None:
     """Return the path of uv: on the PATH, or installed into the environment by pip; None if there is none."""
-    found = shutil.which("uv")
-    if found is None:
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
-            wanted.write(pinned(Path(CONSTRAINTS).read_text())["uv"].replace(" --hash", " \\\n --hash"))
-            wanted.flush()
-            if _succeeds([*pip, "install", "--quiet", "--quiet", "--require-hashes", "--requirement", wanted.name]):
-                found = shutil.which("uv", path=str(folder / "bin"))
-    return found
+    path = shutil.which("uv")
+    if path is None:
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(pinned(Path(CONSTRAINTS).read_text())["uv"].replace(" --hash", " \\\n --hash"))
+            file.flush()
+            if _succeeds([*pip, "install", "--quiet", "--quiet", "--require-hashes", "--requirement", file.name]):
+                path = shutil.which("uv", path=str(folder / "bin"))
+    return path
 
 
 def usable(python: Path) -> bool:
@@ -115,10 +115,10 @@ def install(folder: Path, extras: str) -> None:
     sys.stderr.write(
         "uv cannot be had or failed: pip installs instead, which takes a minute or two and compares no digests ...\n"
     )
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
-        wanted.write(versions(Path(CONSTRAINTS).read_text()))
-        wanted.flush()
-        subprocess.run([*pip, "install", "--quiet", "--quiet", "--constraint", wanted.name, *what], check=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write(versions(Path(CONSTRAINTS).read_text()))
+        file.flush()
+        subprocess.run([*pip, "install", "--quiet", "--quiet", "--constraint", file.name, *what], check=True)
 
 
 def _succeeds(command: list[str], environment: dict[str, str] | None = None) -> bool:
@@ -127,6 +127,6 @@ def _succeeds(command: list[str], environment: dict[str, str] | None = None) -> 
 
 if __name__ == "__main__":
     if sys.version_info < NEEDED:
-        needed, found = ".".join(map(str, NEEDED)), sys.version.split()[0]
-        sys.exit(f"Tandem needs Python {needed} or newer, found {found}: say which with make PYTHON=...")
+        needed, version = ".".join(map(str, NEEDED)), sys.version.split()[0]
+        sys.exit(f"Tandem needs Python {needed} or newer, found {version}: say which with make PYTHON=...")
     install(Path(sys.argv[1]), sys.argv[2])

@@ -24,16 +24,16 @@ def lock() -> None:
     if uv is None:
         raise SystemExit("uv is needed: make check puts one into .venv")
     with tempfile.TemporaryDirectory() as folder:
-        build, found = Path(folder) / "build.in", Path(folder) / "requirements.txt"
+        build, output = Path(folder) / "build.in", Path(folder) / "requirements.txt"
         build.write_text(BUILD)
-        words = ["--generate-hashes", "--no-header", "--no-annotate", "--quiet", "--output-file", str(found)]
+        words = ["--generate-hashes", "--no-header", "--no-annotate", "--quiet", "--output-file", str(output)]
         pins = ["--no-deps", "--python-version", "3.11.9"]  # pins of other versions of Python may differ
         subprocess.run([uv, "pip", "compile", str(CONSTRAINTS), *pins, *words], cwd=ROOT, check=True)
-        (ROOT / CONSTRAINTS).write_text(found.read_text())
-        found.unlink()
+        (ROOT / CONSTRAINTS).write_text(output.read_text())
+        output.unlink()
         image = ["--extra", "postgresql", "--constraint", str(CONSTRAINTS), "--python-version", "3.11", "--universal"]
         subprocess.run([uv, "pip", "compile", "pyproject.toml", str(build), *image, *words], cwd=ROOT, check=True)
-        (ROOT / LOCK).write_text(HEADER + found.read_text())
+        (ROOT / LOCK).write_text(HEADER + output.read_text())
 
 
 if __name__ == "__main__":

@@ -19,16 +19,16 @@ _PIN = re.compile(
 
 def components(locked: str) -> list[dict[str, Any]]:
     """Return the libraries that a file of requirements pins, each with its name, version and package URL."""
-    found = []
+    parts = []
     for pin in _PIN.finditer(locked):
         name = re.sub(r"[-_.]+", "-", pin["name"]).lower()
         url = f"pkg:pypi/{name}@{pin['version']}"
-        one: dict[str, Any] = {"type": "library", "bom-ref": url, "name": name, "version": pin["version"], "purl": url}
+        part: dict[str, Any] = {"type": "library", "bom-ref": url, "name": name, "version": pin["version"], "purl": url}
         if pin["where"]:
-            one["scope"] = "optional"
-            one["properties"] = [{"name": "tandem:only-where", "value": pin["where"].strip()}]
-        found.append(one)
-    return found
+            part["scope"] = "optional"
+            part["properties"] = [{"name": "tandem:only-where", "value": pin["where"].strip()}]
+        parts.append(part)
+    return parts
 
 
 def document(locked: str, project: dict[str, Any]) -> dict[str, Any]:

@@ -40,10 +40,10 @@ def over_workers(workers: int) -> Callable[[Query, RecordSource, Iterator[Block]
         for people, slots in blocks:
             under_way.append((slots, remote.remote(asked, source, people, slots)))
             if len(under_way) > AHEAD * workers:
-                first, found = under_way.popleft()
-                yield first, ray.get(found)
-        for first, found in under_way:
-            yield first, ray.get(found)
+                first, future = under_way.popleft()
+                yield first, ray.get(future)
+        for first, future in under_way:
+            yield first, ray.get(future)
 
     return values
 

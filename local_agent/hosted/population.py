@@ -142,9 +142,9 @@ class Population:
         asked = question.assignment
         ending = questions.MASK if isinstance(asked, messages.MassAssignment) else questions.PEOPLE
         file = self._folder / f"{_run_of(asked)}-{asked.question}-{question.fingerprint[:32]}{ending}"
-        known = questions.report(file, self.identity)
-        if known is not None:
-            return known
+        stored = questions.report(file, self.identity)
+        if stored is not None:
+            return stored
         what = question.query, question.mechanism, self._population
         draw: Callable[[RandomSource, Values], AnyArray]
         people: People
@@ -214,8 +214,8 @@ class Population:
         """
         run = _run_of(question.assignment)
         if self._run != run:
-            known, self._run = self._counts if self._run else None, ""  # until the files are read
-            self._counts = questions.everybody_asked(self._folder, len(self), run, known)
+            counts, self._run = self._counts if self._run else None, ""  # until the files are read
+            self._counts = questions.everybody_asked(self._folder, len(self), run, counts)
             self._run = run
         spent = count_spent(people, self._most, self._counts)
         resumed = own.exists() and questions.asked(own) == recorded
@@ -293,18 +293,18 @@ def _spent(both: Any, most: int) -> Any:
 
 @njit
 def _listed_spent(asked: AnyArray, most: int, counts: AnyArray) -> int:
-    found = 0
+    count = 0
     for k in range(len(asked)):
-        found += _spent(counts[np.uint64(asked[k])], most)
-    return found
+        count += _spent(counts[np.uint64(asked[k])], most)
+    return count
 
 
 @njit
 def _masked_spent(asked: AnyArray, most: int, counts: AnyArray) -> int:
-    found = 0
+    count = 0
     for person in range(len(counts)):
-        found += _spent(counts[person], most) & (asked[person >> 3] >> (7 - (person & 7)))
-    return found
+        count += _spent(counts[person], most) & (asked[person >> 3] >> (7 - (person & 7)))
+    return count
 
 
 @njit
@@ -346,15 +346,15 @@ def open_population(
     section, simulated = scenario.agents, scenario.people == "simulated"
     epsilon, delta = section.mechanism.guarantee
     _check_hosting(scenario, agents, workers)
-    wanted = agents if agents is not None else section.count
-    people = {"target": scenario.target.fingerprint(), "agents": wanted, "seed": seed if simulated else None}
-    if wanted > messages.MAX_LISTED:
-        check_memory(f"hosting {wanted:,} people", _COUNTED * wanted, "host fewer here, and others on another machine")
+    size = agents if agents is not None else section.count
+    people = {"target": scenario.target.fingerprint(), "agents": size, "seed": seed if simulated else None}
+    if size > messages.MAX_LISTED:
+        check_memory(f"hosting {size:,} people", _COUNTED * size, "host fewer here, and others on another machine")
     facts = claim(folder, {SPEAKS: PROTOCOL, **people})
     seed = facts["seed"] if facts["seed"] is not None else 0
     source = RandomSource.seeded(seed, "agents") if simulated else durable_secret(folder / "secret.key")
     order = None if simulated else source.derive("order")
-    population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), wanted, order)
+    population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), size, order)
     claim_people(folder, population.fingerprint())
     account = None
     if charging.charges(scenario, "target"):

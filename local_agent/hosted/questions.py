@@ -77,9 +77,9 @@ _LENGTH, _DIGEST = 8, 32
 
 def keep(path: Path, people: bytes, header: Signed, body: bytes) -> None:
     """Store durably who was asked, with a digest, and the report of their answers, all or nothing."""
-    about = len(people).to_bytes(_LENGTH, "little") + people
+    content = len(people).to_bytes(_LENGTH, "little") + people
     report = header.model_dump_json().encode() + b"\n" + body
-    write_durably(path, about + hashlib.sha256(about).digest() + report, mode=0o600)
+    write_durably(path, content + hashlib.sha256(content).digest() + report, mode=0o600)
 
 
 def asked(path: Path) -> bytes:
@@ -96,36 +96,36 @@ def _asked(path: Path, file: IO[bytes]) -> bytes:
     return people
 
 
-def everybody_asked(folder: Path, size: int, run: str, known: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
+def everybody_asked(folder: Path, size: int, run: str, previous: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
     """Return how often each person was asked, in all runs and in the given run, shape (size, 2).
 
-    ``known`` are these counts for another run: then only the files of this run are read, and ``known`` is overwritten.
-    BadData if a file is damaged.
+    ``previous`` are these counts for another run: then only the files of this run are read, and ``previous`` is
+    overwritten. BadData if a file is damaged.
     """
-    found = np.zeros((size, 2), dtype=np.uint8) if known is None else known
-    found[:, 1] = 0
+    counts = np.zeros((size, 2), dtype=np.uint8) if previous is None else previous
+    counts[:, 1] = 0
 
     def of_run(path: Path) -> bool:
         return path.stem.rsplit("-", 2)[0] == run
 
     def files(ending: str) -> list[Path]:
-        return [path for path in folder.glob(f"*{ending}") if known is None or of_run(path)]
+        return [path for path in folder.glob(f"*{ending}") if previous is None or of_run(path)]
 
     def columns(path: Path) -> slice:
-        return slice(0 if known is None else 1, 2 if of_run(path) else 1)
+        return slice(0 if previous is None else 1, 2 if of_run(path) else 1)
 
     for path in files(PEOPLE):
         content = asked(path)
         people = np.frombuffer(content[: len(content) // 4 * 4], dtype="<u4").astype(np.int64)
         if len(content) % 4 or not people.size or people.max() >= size or not all_distinct(people):
             raise _damaged(path)
-        found[people, columns(path)] += 1
+        counts[people, columns(path)] += 1
     for path in files(MASK):
         content = asked(path)
         if len(content) != -(-size // 8) or not any(content):
             raise _damaged(path)
-        found[:, columns(path)] += np.unpackbits(np.frombuffer(content, dtype=np.uint8), count=size)[:, None]
-    return found
+        counts[:, columns(path)] += np.unpackbits(np.frombuffer(content, dtype=np.uint8), count=size)[:, None]
+    return counts
 
 
 def report(path: Path, identity: Identity) -> tuple[Signed, bytes] | None:
@@ -143,8 +143,8 @@ def report(path: Path, identity: Identity) -> tuple[Signed, bytes] | None:
     except ValueError:
         return None
     again = identity.sign(header.kind, header.message)
-    whole = header.message.get("body_sha256") == hashlib.sha256(body).hexdigest()
-    return (header, body) if whole and again == header else None
+    intact = header.message.get("body_sha256") == hashlib.sha256(body).hexdigest()
+    return (header, body) if intact and again == header else None
 
 
 def _damaged(path: Path) -> BadData:

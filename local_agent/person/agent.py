@@ -78,11 +78,11 @@ class Agent:
         """The remaining lifetime budget (epsilon, delta), never rounded up; infinite for simulated people."""
         return self._left("epsilon", self._policy.epsilon), self._left("delta", self._policy.delta)
 
-    def _left(self, name: str, whole: float) -> float:
+    def _left(self, name: str, total: float) -> float:
         costs = [float(answer[name]) for answer in self._answers]
-        if not math.isfinite(whole) or not all(map(math.isfinite, costs)):
-            return whole if not math.isfinite(whole) else 0.0
-        return 0.0 - above(min(Fraction(0), sum(map(Fraction, costs)) - Fraction(whole)))  # never rounded up
+        if not math.isfinite(total) or not all(map(math.isfinite, costs)):
+            return total if not math.isfinite(total) else 0.0
+        return 0.0 - above(min(Fraction(0), sum(map(Fraction, costs)) - Fraction(total)))  # never rounded up
 
     @property
     def report(self) -> Signed | None:
@@ -116,12 +116,12 @@ class Agent:
     @property
     def spent(self) -> str:
         """The cost of the last answer, and what is left of the lifetime budget, in words."""
-        whole = self._policy.epsilon
+        budget = self._policy.epsilon
         if not self._answers:
-            return f"nothing is spent of the lifetime budget, epsilon {whole:g}"
+            return f"nothing is spent of the lifetime budget, epsilon {budget:g}"
         last = float(self._answers[-1]["epsilon"])
         answers = "1 answer" if len(self._answers) == 1 else f"{len(self._answers)} answers"
-        left = f"after {answers}, {self.left[0]:g} of the lifetime budget {whole:g} is left"
+        left = f"after {answers}, {self.left[0]:g} of the lifetime budget {budget:g} is left"
         return f"it cost epsilon {stated(last)}; {left}"
 
     @property
@@ -139,8 +139,8 @@ class Agent:
         return question
 
     def _known(self, question: CheckedQuestion) -> Signed | None:
-        known = (answer["report"] for answer in self._answers if answer["question"] == question.fingerprint)
-        return next(map(Signed.parse, known), None)
+        reports = (answer["report"] for answer in self._answers if answer["question"] == question.fingerprint)
+        return next(map(Signed.parse, reports), None)
 
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
         """Answer a question; for a repeated question, return the stored report at no further cost.
@@ -150,9 +150,9 @@ class Agent:
         """
         question = self.examine(assignment, configuration)
         asked, slots = question.assignment, np.array([own_slot(question.assignment)])
-        known = self._known(question)
-        if known is not None:
-            return known
+        stored = self._known(question)
+        if stored is not None:
+            return stored
         # The noise is a function of the question: copies of this folder give the same answer, not independent ones.
         person = self._record.fingerprint()
         what, part = question_digest(question.query, question.mechanism), int(question.query.parts(slots)[0])
@@ -190,10 +190,10 @@ class Agent:
             seal = stored.pop(SEAL, None)
             once = "answers" not in stored
             answers = [{"question": "", "epsilon": math.inf, "delta": 1.0, **stored}] if once else stored["answers"]
-            whole = seal == _digest(stored if once else answers) or (seal is None and once)
+            intact = seal == _digest(stored if once else answers) or (seal is None and once)
             reports = [Signed.parse(answer["report"]) for answer in answers]
             own = all(self.identity.sign(report.kind, report.message) == report for report in reports)
-            if whole and own and reports:
+            if intact and own and reports:
                 return answers
         except (ValueError, KeyError, TypeError, RecursionError, BadMessage):
             pass

@@ -66,10 +66,10 @@ def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes) ->
         if read_receipt(path).report != report:  # of an earlier run with the same name, or of another history of it
             path = path.with_name(f"{name}-{report.signature[:32]}.json")
         sent = read_receipt(path).sent
-    what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
+    tree: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
     if not path.parent.is_dir():  # an existing one was synchronised when the state directory was locked
         make_folder(path.parent, mode=0o700)
-    write_durably(path, json.dumps(what).encode(), mode=0o600)
+    write_durably(path, json.dumps(tree).encode(), mode=0o600)
 
 
 def leaf_of(report: Signed, body: bytes) -> bytes:
@@ -109,32 +109,34 @@ SEEN_FOLDER = "checkpoints"  # folder in the agent's state directory
 class SeenCheckpoint:
     """The newest checkpoint of a run that a referee has shown, and the questions for which it has proven a report."""
 
-    kept: StoredCheckpoint
+    checkpoint: StoredCheckpoint
     questions: frozenset[int]
 
 
 def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
     """Return the stored checkpoint of a run, None if there is none; BadData if the file was edited."""
-    found = _seen_path(folder, run)
-    if not found.exists():
+    path = _seen_path(folder, run)
+    if not path.exists():
         return None
     try:
-        tree = canonical.decode(files.read(found, files.CHECKPOINT))
-        kept = StoredCheckpoint.parse(tree["checkpoint"])
+        tree = canonical.decode(files.read(path, files.CHECKPOINT))
+        checkpoint = StoredCheckpoint.parse(tree["checkpoint"])
         questions = frozenset(int(number) for number in tree["questions"])
-        return SeenCheckpoint(kept, questions) if kept.verified().run == run else None  # run and Run may be one file
+        return (
+            SeenCheckpoint(checkpoint, questions) if checkpoint.verified().run == run else None
+        )  # run and Run may be one file
     except (ValueError, KeyError, TypeError, BadMessage, Forged):
-        raise BadData(f"{found} is no checkpoint: it was edited, or is another file") from None
+        raise BadData(f"{path} is no checkpoint: it was edited, or is another file") from None
 
 
-def store_seen(folder: Path, run: str, what: SeenCheckpoint, *, other: bool = False) -> Path:
+def store_seen(folder: Path, run: str, newest: SeenCheckpoint, *, other: bool = False) -> Path:
     """Store durably the checkpoint that was shown of a run, readable by its owner only; return the file.
 
     If it does not extend the previous one (``other``), it is stored beside that, in a separate file.
     """
     path = _seen_path(folder, run, ".other.json" if other else ".json")
     make_folder(path.parent, mode=0o700)
-    tree = {"checkpoint": what.kept.wire(), "questions": sorted(what.questions)}
+    tree = {"checkpoint": newest.checkpoint.wire(), "questions": sorted(newest.questions)}
     write_durably(path, json.dumps(tree).encode(), mode=0o600)
     return path
 
@@ -164,27 +166,27 @@ class ReportCheck:
             transcript does not contain the report as it was sent, is another history than the witness has seen, or was
             not shown in time; ``another history``, if it does not extend what the referee has shown before.
         witnesses: Keys of the witnesses that know the transcript that contains it.
-        shown: The checkpoint that the referee has shown, to be stored; None if it has proven nothing.
+        checkpoint: The one that the referee has shown, to be stored; None if it has proven nothing.
     """
 
-    held: HeldReceipt
+    receipt: HeldReceipt
     status: str
     why: str
     witnesses: tuple[str, ...] = ()
-    shown: SeenCheckpoint | None = None
+    checkpoint: SeenCheckpoint | None = None
 
     def document(self) -> dict[str, Any]:
         return {
-            "run": self.held.run,
-            "question": self.held.question,
+            "run": self.receipt.run,
+            "question": self.receipt.question,
             "status": self.status,
             "why": self.why,
             "witnesses": list(self.witnesses),
-            "receipt": str(self.held.path),
+            "receipt": str(self.receipt.path),
         }
 
 
-class Remembered:
+class CachedWitness:
     """A witness whose replies are cached, so that it is asked once about each run."""
 
     def __init__(self, witness: Witness) -> None:
@@ -194,44 +196,44 @@ class Remembered:
 
 def in_words(finding: ReportCheck, within: float) -> str:
     """Return a finding as one line of text."""
-    held = finding.held
-    words = f"question {held.question} of run {held.run}: {finding.status} ({finding.why})"
+    receipt = finding.receipt
+    words = f"question {receipt.question} of run {receipt.run}: {finding.status} ({finding.why})"
     if finding.witnesses:
         words += f"; witnessed by {', '.join(key[:16] + '...' for key in finding.witnesses)}"
     if finding.status in (OPEN, UNSEEN):
-        until = datetime.fromtimestamp(held.sent + within, UTC).isoformat(" ", "seconds")
+        until = datetime.fromtimestamp(receipt.sent + within, UTC).isoformat(" ", "seconds")
         words += f"; ask again: from {until} on this counts as left out"
     if finding.status == LEFT_OUT:
-        words += f"; the receipt that shows it: {held.path}"
+        words += f"; the receipt that shows it: {receipt.path}"
     return words
 
 
 _EXIT = {LEFT_OUT: 1, OTHER: 1, OPEN: 3, UNSEEN: 4, INCLUDED: 0}  # the worst first, as docs/security.md states
 
 
-def summary(found: Sequence[ReportCheck]) -> str:
+def summary(findings: Sequence[ReportCheck]) -> str:
     """Return one line that states what is wrong or not shown yet, and what to do."""
-    counts = Counter(finding.status for finding in found)
+    counts = Counter(finding.status for finding in findings)
     named = ", ".join(f"{counts[status]} {status}" for status in _EXIT if counts[status] and status != INCLUDED)
-    if exit_status(found) == 1:
+    if exit_status(findings) == 1:
         todo = "hand receipts and checkpoints to an auditor of the run (referee audit --receipt, --checkpoint)"
     else:
         todo = "ask again later, within the time of --within"
-    return f"Not all is shown: of {len(found)} reports {named}; {todo}"
+    return f"Not all is shown: of {len(findings)} reports {named}; {todo}"
 
 
-def exit_status(found: Sequence[ReportCheck]) -> int:
+def exit_status(findings: Sequence[ReportCheck]) -> int:
     """Return the exit status of a check: that of the worst finding."""
-    statuses = {each.status for each in found}
+    statuses = {finding.status for finding in findings}
     return next(status for name, status in _EXIT.items() if name in statuses)
 
 
 def check(
-    held: HeldReceipt,
+    receipt: HeldReceipt,
     identity: Identity,
     port: ProvingPort,
     referee: str,
-    witness: Remembered | None = None,
+    witness: CachedWitness | None = None,
     before: SeenCheckpoint | None = None,
     *,
     within: float = WITHIN,
@@ -248,32 +250,36 @@ def check(
         within: Seconds after the report was sent within which it must be shown, and witnessed if there is a witness.
         clock: This device's clock, in seconds since 1970. If it is off by more than ``within``, the time limit is over.
     """
-    check_receipt(held.receipt, held.report, referee)
-    newest = None if witness is None else _newest(held, witness, referee)
-    late = abs(clock() - held.sent) > within
+    check_receipt(receipt.receipt, receipt.report, referee)
+    newest = None if witness is None else _newest(receipt, witness, referee)
+    late = abs(clock() - receipt.sent) > within
     proofs = []
     try:
-        for known in _distinct(None if before is None else before.kept, newest):
-            since = None if known is None else known.verified(referee).entries
-            request = ProofRequest(participant=identity.public, run=held.run, question=held.question, since=since)
+        for older in _distinct(None if before is None else before.checkpoint, newest):
+            since = None if older is None else older.verified(referee).entries
+            request = ProofRequest(participant=identity.public, run=receipt.run, question=receipt.question, since=since)
             proofs.append(port.proof(identity.sign(request.KIND, request.wire())))
     except (PatternViolation, NotFound) as error:
-        return _without(held, error, newest, before, late, within)
+        return _unproven(receipt, error, newest, before, late, within)
     try:
-        by, *_ = [_checked(held, proof, referee) for proof in proofs]
+        witnesses, *_ = [_checked(receipt, proof, referee) for proof in proofs]
     except (Forged, BadMessage) as error:
-        return ReportCheck(held, LEFT_OUT, error.detail)
-    shown = SeenCheckpoint(proofs[0].kept, frozenset({held.question, *(() if before is None else before.questions)}))
-    if before is not None and (why := _breaks(before.kept, proofs[0], referee, "the referee has shown")):
-        return ReportCheck(held, OTHER, why, by, shown)
+        return ReportCheck(receipt, LEFT_OUT, error.detail)
+    checkpoint = SeenCheckpoint(
+        proofs[0].kept, frozenset({receipt.question, *(() if before is None else before.questions)})
+    )
+    if before is not None and (why := _breaks(before.checkpoint, proofs[0], referee, "the referee has shown")):
+        return ReportCheck(receipt, OTHER, why, witnesses, checkpoint)
     if newest is not None and (why := _breaks(newest, proofs[-1], referee, "the witness has seen")):
-        return ReportCheck(held, LEFT_OUT, why, by, shown)
+        return ReportCheck(receipt, LEFT_OUT, why, witnesses, checkpoint)
     entry = SignedEntry.parse(proofs[-1].entry).index
     place, grown = f"entry {entry} of the transcript", len({each.kept.verified().root for each in proofs}) > 1
     if witness is None or not (newest is None or newest.verified().entries <= entry or grown):
-        return ReportCheck(held, INCLUDED, place, by, shown)
+        return ReportCheck(receipt, INCLUDED, place, witnesses, checkpoint)
     when = f"{within:,.0f} s after the report was sent" if late else "yet"
-    return ReportCheck(held, LEFT_OUT if late else UNSEEN, f"{place}, which the witness has not seen {when}", by, shown)
+    return ReportCheck(
+        receipt, LEFT_OUT if late else UNSEEN, f"{place}, which the witness has not seen {when}", witnesses, checkpoint
+    )
 
 
 def _distinct(before: StoredCheckpoint | None, newest: StoredCheckpoint | None) -> tuple[StoredCheckpoint | None, ...]:
@@ -282,8 +288,8 @@ def _distinct(before: StoredCheckpoint | None, newest: StoredCheckpoint | None) 
     return before, newest
 
 
-def _without(
-    held: HeldReceipt,
+def _unproven(
+    receipt: HeldReceipt,
     error: PatternViolation | NotFound,
     newest: StoredCheckpoint | None,
     before: SeenCheckpoint | None,
@@ -291,9 +297,11 @@ def _without(
     within: float,
 ) -> ReportCheck:
     parsed = None if newest is None else newest.verified()
-    if before is not None and held.question in before.questions:
-        return ReportCheck(held, OTHER, f"the referee has proven this report before, and answers now: {error.detail}")
-    if parsed is not None and (parsed.closed or 0) > held.question:
+    if before is not None and receipt.question in before.questions:
+        return ReportCheck(
+            receipt, OTHER, f"the referee has proven this report before, and answers now: {error.detail}"
+        )
+    if parsed is not None and (parsed.closed or 0) > receipt.question:
         why = (
             f"the witness has seen this question closed, in {parsed.entries} entries that the referee has signed at "
             f"{parsed.time}; the referee shows no proof and answers: {error.detail}"
@@ -303,13 +311,13 @@ def _without(
     elif late:
         why = f"it is not shown {within:,.0f} s after it was sent; the referee answers: {error.detail}"
     else:
-        return ReportCheck(held, OPEN, error.detail)
-    return ReportCheck(held, LEFT_OUT, why)
+        return ReportCheck(receipt, OPEN, error.detail)
+    return ReportCheck(receipt, LEFT_OUT, why)
 
 
-def _breaks(known: StoredCheckpoint, proof: Proof, referee: str, who: str) -> str:
+def _breaks(older: StoredCheckpoint, proof: Proof, referee: str, who: str) -> str:
     """Return why a proof's checkpoint does not extend an older one; an empty text if it does."""
-    old, new = known.verified(referee), proof.kept.verified(referee)
+    old, new = older.verified(referee), proof.kept.verified(referee)
     was = f"{who} {old.entries} entries that end in {old.hash[:12]}..., and the referee shows"
     if new.entries < old.entries:
         return f"{was} only {new.entries} now"
@@ -319,15 +327,17 @@ def _breaks(known: StoredCheckpoint, proof: Proof, referee: str, who: str) -> st
     return ""
 
 
-def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
+def _checked(receipt: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
     entry = SignedEntry.parse_signed(proof.entry)
     check_entry(entry, referee)
-    if (entry.kind, entry.body.get("question")) != ("answers", held.question):
+    if (entry.kind, entry.body.get("question")) != ("answers", receipt.question):
         raise Forged("the referee proves something about another question")
-    if root_from_inclusion_proof(_leaf(held, proof), proof.index, proof.reports, proof.path) != entry.body.get("root"):
+    if root_from_inclusion_proof(_leaf(receipt, proof), proof.index, proof.reports, proof.path) != entry.body.get(
+        "root"
+    ):
         raise Forged("the referee's path does not lead from this report to the root of the question")
     parsed = proof.kept.verified(referee)
-    if (parsed.run, parsed.configuration) != (held.run, held.report.message["digest"]):
+    if (parsed.run, parsed.configuration) != (receipt.run, receipt.report.message["digest"]):
         raise Forged("the checkpoint is one of another run")
     own = bytes.fromhex(entry.hash)
     if root_from_inclusion_proof(own, entry.index, parsed.entries, proof.entry_path) != parsed.root:
@@ -335,24 +345,24 @@ def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
     return tuple(proof.kept.seen())
 
 
-def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
-    own = bytes.fromhex(held.leaf)
-    if held.report.kind == Report.KIND and leaf_of(held.report, bytes.fromhex(proof.body)) != own:
+def _leaf(receipt: HeldReceipt, proof: Proof) -> bytes:
+    own = bytes.fromhex(receipt.leaf)
+    if receipt.report.kind == Report.KIND and leaf_of(receipt.report, bytes.fromhex(proof.body)) != own:
         raise Forged(
             f"the referee has another answer beside this agent's signature: its leaf holds {proof.body or 'nothing'}, "
-            f"and this agent has sent the answer {held.report.message['answer']:g}"
+            f"and this agent has sent the answer {receipt.report.message['answer']:g}"
         )
     return own
 
 
-def _newest(held: HeldReceipt, witness: Remembered, referee: str) -> StoredCheckpoint | None:
-    key, found = witness.key(), witness.kept(referee, held.run)
-    newest = max(found, key=lambda kept: Checkpoint.parse(kept.checkpoint.message).entries, default=None)
+def _newest(receipt: HeldReceipt, witness: CachedWitness, referee: str) -> StoredCheckpoint | None:
+    key, checkpoints = witness.key(), witness.kept(referee, receipt.run)
+    newest = max(checkpoints, key=lambda stored: Checkpoint.parse(stored.checkpoint.message).entries, default=None)
     if newest is None:
         return None
     parsed = newest.verified(referee)
     if key not in newest.seen():
         raise Forged("the witness shows what it has not signed: ask another one")
-    if (parsed.run, parsed.configuration) != (held.run, held.report.message["digest"]):
-        raise Forged(f"the witness shows a checkpoint of another run than {held.run!r}: ask another one")
+    if (parsed.run, parsed.configuration) != (receipt.run, receipt.report.message["digest"]):
+        raise Forged(f"the witness shows a checkpoint of another run than {receipt.run!r}: ask another one")
     return newest

@@ -20,7 +20,7 @@ from common.crypto.vouching import NONCE, Credential, IssuerKey, granted, token_
 if TYPE_CHECKING:
     from local_agent.client import IssuerClient
 
-_Kept = TypeVar("_Kept")
+T = TypeVar("T")
 
 CREDENTIAL, ASKED, GRANT = "credential.json", "credential-request.json", "grant.json"
 """Files in the state directory: the credential, the request for it, and a host's grant."""
@@ -42,10 +42,10 @@ def obtain(folder: Path, identity: Identity, issuer: IssuerClient, code: str, ke
     message = token_input(identity.public, nonce, key.token_key_id)
     reply = issuer.issue(code, token_request(key, blinded.message))
     signature = blindrsa.finalize(key.token_key, message, reply, blinded.inverse)
-    found = Credential(issuer=key.token_key_id, nonce=nonce.hex(), signature=signature.hex())
-    write_durably(folder / CREDENTIAL, json.dumps(found.wire()).encode(), mode=0o600)
+    credential = Credential(issuer=key.token_key_id, nonce=nonce.hex(), signature=signature.hex())
+    write_durably(folder / CREDENTIAL, json.dumps(credential.wire()).encode(), mode=0o600)
     _forget_request(folder)
-    return found
+    return credential
 
 
 def _forget_request(folder: Path) -> None:
@@ -58,10 +58,10 @@ def _forget_request(folder: Path) -> None:
 def _asked(folder: Path, identity: Identity, key: IssuerKey) -> tuple[bytes, blindrsa.Blinded]:
     path = folder / ASKED
     if path.exists():
-        known = _read(path)
-        if known.get("issuer") == key.token_key_id and known.get("agent") == identity.public:
-            blinded = blindrsa.Blinded(bytes.fromhex(known["blinded"]), int(known["inverse"], 16))
-            return bytes.fromhex(known["nonce"]), blinded
+        stored = _read(path)
+        if stored.get("issuer") == key.token_key_id and stored.get("agent") == identity.public:
+            blinded = blindrsa.Blinded(bytes.fromhex(stored["blinded"]), int(stored["inverse"], 16))
+            return bytes.fromhex(stored["nonce"]), blinded
     nonce = secrets.token_bytes(NONCE)
     blinded = blindrsa.blind(key.token_key, token_input(identity.public, nonce, key.token_key_id))
     asked = {"issuer": key.token_key_id, "agent": identity.public, "nonce": nonce.hex()}
@@ -72,10 +72,10 @@ def _asked(folder: Path, identity: Identity, key: IssuerKey) -> tuple[bytes, bli
 
 def held_credential(folder: Path) -> Credential | None:
     """Return the credential in a state directory, None if there is none; BadData if the file cannot be parsed."""
-    found = _held(folder / CREDENTIAL, Credential.parse, "credential")
-    if found is not None:
+    credential = _held(folder / CREDENTIAL, Credential.parse, "credential")
+    if credential is not None:
         _forget_request(folder)
-    return found
+    return credential
 
 
 def keep_grant(folder: Path, identity: Identity, path: Path, people: int) -> None:
@@ -93,7 +93,7 @@ def held_grant(folder: Path) -> Signed | None:
     return _held(folder / GRANT, Signed.parse, "grant")
 
 
-def _held(path: Path, parse: Callable[[dict[str, Any]], _Kept], what: str) -> _Kept | None:
+def _held(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> T | None:
     try:
         return parse(_read(path)) if path.exists() else None
     except BadMessage:

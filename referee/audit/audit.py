@@ -98,8 +98,8 @@ def audit(
     *,
     strict: bool = False,
     receipts: Sequence[Signed] = (),
-    seen: Sequence[StoredCheckpoint] = (),
-    shown: Sequence[StoredCheckpoint] = (),
+    witness_checkpoints: Sequence[StoredCheckpoint] = (),
+    agent_checkpoints: Sequence[StoredCheckpoint] = (),
     issuers: Sequence[IssuerKey] = (),
     large: bool = False,
 ) -> Audit:
@@ -113,8 +113,8 @@ def audit(
             chosen the order in which real people were asked, and where real people have answered for whom no issuer
             vouches. Whether the result depends on those who did not answer is no failure:
             :attr:`Audit.depends_on_silent`.
-        receipts, seen, shown: Documents of agents and of a witness about this run
-            (:func:`referee.audit.history.check_history`).
+        receipts, witness_checkpoints, agent_checkpoints: Documents of agents and of a witness about this
+            run (:func:`referee.audit.history.check_history`).
         large: Whether the folder's files may be larger than what 512 MiB of memory hold.
     """
     entries = read_transcript(folder, referee_key, large=large)
@@ -127,27 +127,35 @@ def audit(
         )
     place = Place("the configuration")
     with place.named_in_failures():
-        found = _audit(folder, entries, (referee_key, curator_key), place, (receipts, seen, shown), issuers, large)
+        result = _audit(
+            folder,
+            entries,
+            (referee_key, curator_key),
+            place,
+            (receipts, witness_checkpoints, agent_checkpoints),
+            issuers,
+            large,
+        )
     if strict:
-        _check_strict(found)
-    return found
+        _check_strict(result)
+    return result
 
 
-def _check_strict(found: Audit) -> None:
-    if found.history.unseen:
+def _check_strict(result: Audit) -> None:
+    if result.history.unseen:
         raise AuditFailed(
-            f"the run was to be witnessed by {found.history.unseen[0][:16]}..., and nothing here shows that this "
+            f"the run was to be witnessed by {result.history.unseen[0][:16]}..., and nothing here shows that this "
             "witness has seen the transcript to its end: ask it (--witness URL)"
         )
-    if found.choosers not in ((), (BOTH,), (ALL,)) and found.secret_order:
+    if result.choosers not in ((), (BOTH,), (ALL,)) and result.secret_order:
         raise AuditFailed(
-            f"the order in which agents were asked was chosen by {' and by '.join(found.choosers)}: a strict audit "
+            f"the order in which agents were asked was chosen by {' and by '.join(result.choosers)}: a strict audit "
             f"takes one by {BOTH} alone, with a beacon or without. Of an order that was there before this run, audit "
             "the run that began it"
         )
-    if found.real and found.vouching.strangers:
+    if result.real and result.vouching.strangers:
         raise AuditFailed(
-            f"{found.vouching.strangers:,} answers are of people for whom no issuer vouches that is known from "
+            f"{result.vouching.strangers:,} answers are of people for whom no issuer vouches that is known from "
             "elsewhere (--issuer FILE): that there are such people is the word of the referee, or of their host"
         )
 
@@ -155,9 +163,9 @@ def _check_strict(found: Audit) -> None:
 def _audit(
     folder: Path,
     entries: list[StoredEntry],
-    known: tuple[str | None, str | None],
+    keys: tuple[str | None, str | None],
     place: Place,
-    shown: tuple[Sequence[Signed], Sequence[StoredCheckpoint], Sequence[StoredCheckpoint]],
+    evidence: tuple[Sequence[Signed], Sequence[StoredCheckpoint], Sequence[StoredCheckpoint]],
     issuers: Sequence[IssuerKey],
     large: bool,
 ) -> Audit:
@@ -169,9 +177,9 @@ def _audit(
     with open_file(folder, "vouchers", large=large) if stated and stated["count"] else nullcontext() as file:
         vouchers = Vouchers(agents.roster, stated, file, issuers, place)
     place.words = "the curator's terms"
-    terms, curator = _terms(entries, configuration, known[1])
-    given = _given(entries, configuration, terms, curator)
-    agents.open(configuration, last.body["order"], given)
+    terms, curator = _terms(entries, configuration, keys[1])
+    entropy = _order_entropy(entries, configuration, terms, curator)
+    agents.open(configuration, last.body["order"], entropy)
     published = last.body["result"]
     head = None if terms is None else terms.ledger.head
 
@@ -186,7 +194,7 @@ def _audit(
     certificate = check_cost(replay.events, terms)
     check_files(folder, chosen, published, place)
     place.words = "the run's history"
-    history = check_history(folder, entries, configuration, *shown)
+    history = check_history(folder, entries, configuration, *evidence)
     check_reports(folder, entries)
     return Audit(
         *(len(entries), replay.reports, replay.answers, replay.operations),
@@ -195,11 +203,11 @@ def _audit(
         certificate,
         agents.others,
         tuple(rounds),
-        pinned=(known[0] is not None, known[1] is not None or terms is None),
+        pinned=(keys[0] is not None, keys[1] is not None or terms is None),
         individuals=agents.individuals,
         hosts=agents.hosts,
         choosers=agents.choosers,
-        secret_order=given.text is not None or chosen.people == "real",
+        secret_order=entropy.text is not None or chosen.people == "real",
         missing=replay.missing,
         misbehaved=replay.misbehaved,
         shown=shown_by(chosen, outcome.gap if outcome else None) if published["status"] == "done" else "",
@@ -208,7 +216,7 @@ def _audit(
         left_out=None if outcome is None or outcome.summary is None else outcome.summary.left_out(),
         liars=moved_by_liars(outcome),
         history=history,
-        vouching=vouchers.found(replay.answers_of),
+        vouching=vouchers.summary(replay.answers_of),
         real=chosen.people == "real",
     )
 
@@ -240,7 +248,7 @@ def _terms(
     return check_terms(signed, configuration), signed.key
 
 
-def _given(
+def _order_entropy(
     entries: list[StoredEntry], configuration: Configuration, terms: Terms | None, curator: str | None
 ) -> OrderEntropy:
     """Return other parties' contributions to the order; a beacon must come before anything else is asked.
@@ -252,10 +260,10 @@ def _given(
         raise AuditFailed("the run's configuration names a beacon, and the transcript has another one or none")
     if entry is None or terms is None or curator is None:
         return OrderEntropy(None if terms is None else terms.share)
-    given = check_beacon(entry.body, configuration, terms, curator)
+    entropy = check_beacon(entry.body, configuration, terms, curator)
     if not StoredCheckpoint.parse(entry.body["words"]).verified().covers(entries[:ROUND]):
         raise AuditFailed("the beacon's words are about another beginning of the run")
-    return given
+    return entropy
 
 
 def check_result(
@@ -279,7 +287,7 @@ def check_result(
     if lost["silent"] + sum(lost["declined"].values()) != max(0, asked - agents["answered"]):
         raise AuditFailed(f"{asked - agents['answered']} agents that were asked did not answer, found {lost}")
     rounds = rounds_of(note.numbers for note in replay.notes)
-    found = result_document(
+    expected = result_document(
         chosen,
         outcome,
         rounds=rounds if outcome else rounds[: len(published.get("rounds", ()))],
@@ -291,10 +299,10 @@ def check_result(
         enrolment=published["enrolment"],
         seconds={},
     )
-    del found["seconds"]
-    for name in sorted(found.keys() | published.keys()):
+    del expected["seconds"]
+    for name in sorted(expected.keys() | published.keys()):
         same = canonical.same if name in _HYPOTHESES else canonical.alike
-        if name not in found or not same(published.get(name), found[name]):
+        if name not in expected or not same(published.get(name), expected[name]):
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
     return rounds
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from common.core import canonical
 from common.core.errors import AuditFailed
-from referee.audit.recomputing import METHODS, Range, Row, whole
+from referee.audit.recomputing import METHODS, Range, Row, count_range
 
 TOLERANCE = 0.01  # relative error in delta that a recomputation may have
 
@@ -34,17 +34,17 @@ _EPSILON, _FAILURE, _BOUND, _MU = Range(1e-15, 1e6), Range(0.0, 1.0, below=True)
 
 EVENTS: dict[str, dict[str, Range]] = {
     "none": {},
-    "subsampled-steps": {"count": whole(1 << 53), "tv_bound": _BOUND, "ratio": Range(1e-9, 1e3)},
-    "subsampled-release": {"draws": whole(1 << 53), "tv_bound": _BOUND, "epsilon": _EPSILON, "delta": _FAILURE},
+    "subsampled-steps": {"count": count_range(1 << 53), "tv_bound": _BOUND, "ratio": Range(1e-9, 1e3)},
+    "subsampled-release": {"draws": count_range(1 << 53), "tv_bound": _BOUND, "epsilon": _EPSILON, "delta": _FAILURE},
     "release": {"epsilon": _EPSILON, "delta": _FAILURE},
-    "gaussian": {"count": whole(1 << 53), "mu": _MU},
+    "gaussian": {"count": count_range(1 << 53), "mu": _MU},
     "selected": {"mu": _MU},
 }
 """The values of each kind of event; a selected one also has a law."""
 
 LAWS: dict[str, dict[str, Range]] = {
-    "negative-binomial": {"most": whole(1024), "eta": Range(-1.0, 16.0, above=True), "gamma": Range(1e-30, 1.0)},
-    "poisson": {"most": whole(1024), "rate": Range(1e-6, 500.0)},
+    "negative-binomial": {"most": count_range(1024), "eta": Range(-1.0, 16.0, above=True), "gamma": Range(1e-30, 1.0)},
+    "poisson": {"most": count_range(1024), "rate": Range(1e-6, 500.0)},
 }
 
 CLAIM = {"epsilon": Range(0.0, 1e9), "delta": _FAILURE, "distance": Range(0.0, 1.0)}
@@ -58,26 +58,26 @@ def recheck(certificate: dict[str, Any], events: list[dict[str, Any]], epsilon: 
 
     Returns delta as recomputed at the certificate's epsilon. ``AuditFailed`` names what is wrong.
     """
-    stated = _events(certificate)
-    if stated != Counter(canonical.encode(event) for event in events):
+    counts = _events(certificate)
+    if counts != Counter(canonical.encode(event) for event in events):
         raise AuditFailed("the privacy certificate is about other events than those on record")
     rows, numbers = _read(certificate)
     claimed = {part: allowed.read(part, certificate[part]) for part, allowed in CLAIM.items()}
     if not (claimed["epsilon"] <= epsilon and claimed["delta"] <= delta):
-        shown = f"({claimed['epsilon']:g}, {claimed['delta']:g}), not ({epsilon:g}, {delta:g})"
-        raise AuditFailed(f"the privacy certificate shows {shown}")
+        claim = f"({claimed['epsilon']:g}, {claimed['delta']:g}), not ({epsilon:g}, {delta:g})"
+        raise AuditFailed(f"the privacy certificate shows {claim}")
     epsilon, delta = claimed["epsilon"], claimed["delta"]
     paid = _noise(rows, claimed["distance"], epsilon)
     left = delta - paid
     if left < 0.0:
         raise AuditFailed(f"the privacy certificate's noise costs {paid:g}, which leaves nothing of delta = {delta:g}")
-    found = _recomputed(canonical.encode([certificate["accountant"], rows, epsilon, left, numbers]))
-    if not 0.0 <= found <= left * (1.0 + TOLERANCE) + 1e-300:
+    recomputed = _recomputed(canonical.encode([certificate["accountant"], rows, epsilon, left, numbers]))
+    if not 0.0 <= recomputed <= left * (1.0 + TOLERANCE) + 1e-300:
         raise AuditFailed(
             f"the privacy certificate claims delta = {delta:g} at epsilon = {epsilon:g}, of which {paid:g} "
-            f"is for the noise's distance from its exact law; recomputed it is {found:g} without that"
+            f"is for the noise's distance from its exact law; recomputed it is {recomputed:g} without that"
         )
-    return paid + found
+    return paid + recomputed
 
 
 @lru_cache(maxsize=64)
@@ -90,15 +90,15 @@ def _recomputed(encoded: bytes) -> float:
 
 
 def _events(certificate: Any) -> Counter[bytes]:
-    wanted = {"kind", "neighbours", "events", "accountant", "numbers", *CLAIM}
-    entries = _fields(certificate, "certificate", wanted)["events"]
+    names = {"kind", "neighbours", "events", "accountant", "numbers", *CLAIM}
+    entries = _fields(certificate, "certificate", names)["events"]
     if not isinstance(entries, list | tuple) or len(entries) > MOST_ROWS:
         raise AuditFailed(f"the privacy certificate's events are no list of at most {MOST_ROWS:,} kinds")
-    stated: Counter[bytes] = Counter()
+    counts: Counter[bytes] = Counter()
     for entry in entries:
         event = _event(_fields(entry, "event with its count", {"event", "count"})["event"])
-        stated[canonical.encode(event)] += int(whole(1 << 53).read("count", entry["count"]))
-    return stated
+        counts[canonical.encode(event)] += int(count_range(1 << 53).read("count", entry["count"]))
+    return counts
 
 
 def _event(event: Any) -> dict[str, Any]:
@@ -106,16 +106,16 @@ def _event(event: Any) -> dict[str, Any]:
     if not isinstance(kind, str) or kind not in EVENTS:
         raise AuditFailed("the privacy certificate has an event of an unknown kind")
     law = {"law"} if kind == "selected" else set()
-    found = dict(_fields(event, f"event of kind {kind!r}", {"kind", *EVENTS[kind], *law}))
+    fields = dict(_fields(event, f"event of kind {kind!r}", {"kind", *EVENTS[kind], *law}))
     for name, allowed in EVENTS[kind].items():
-        allowed.read(f"{kind}'s {name}", found[name])
+        allowed.read(f"{kind}'s {name}", fields[name])
     if law:
-        called = found["law"].get("name") if isinstance(found["law"], dict) else None
-        if not isinstance(called, str) or called not in LAWS:
+        law_name = fields["law"].get("name") if isinstance(fields["law"], dict) else None
+        if not isinstance(law_name, str) or law_name not in LAWS:
             raise AuditFailed("the privacy certificate has a choice of an unknown law")
-        for part, allowed in LAWS[called].items():
-            allowed.read(f"law's {part}", _fields(found["law"], f"law {called!r}", {"name", *LAWS[called]})[part])
-    return found
+        for part, allowed in LAWS[law_name].items():
+            allowed.read(f"law's {part}", _fields(fields["law"], f"law {law_name!r}", {"name", *LAWS[law_name]})[part])
+    return fields
 
 
 def _read(certificate: dict[str, Any]) -> tuple[list[Row], dict[str, float]]:
@@ -141,18 +141,16 @@ def _read(certificate: dict[str, Any]) -> tuple[list[Row], dict[str, float]]:
         raise AuditFailed("the privacy certificate's numbers are none")
     if not rows:
         return [], {}
-    wanted = set(method.numbers) - (method.optional - set(numbers))
+    names = set(method.numbers) - (method.optional - set(numbers))
     return rows, {
         part: method.numbers[part].read(f"grid's {part}" if part in _GRID else part, value)
-        for part, value in _fields(numbers, "numbers", wanted).items()
+        for part, value in _fields(numbers, "numbers", names).items()
     }
 
 
-def _fields(value: Any, what: str, wanted: set[str]) -> Mapping[str, Any]:
-    if not isinstance(value, dict) or value.keys() != wanted:
-        raise AuditFailed(
-            f"the privacy certificate's {what} must have exactly {', '.join(sorted(wanted)) or 'nothing'}"
-        )
+def _fields(value: Any, what: str, names: set[str]) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or value.keys() != names:
+        raise AuditFailed(f"the privacy certificate's {what} must have exactly {', '.join(sorted(names)) or 'nothing'}")
     return value
 
 
@@ -164,8 +162,8 @@ def _noise(rows: list[Row], distance: float, epsilon: float) -> float:
     """
     drawn = 0
     for event, count in rows:
-        each = {"subsampled-steps": 1 << 30, "gaussian": 1 << 50, "selected": 1 << 50}.get(event["kind"], 0)
-        drawn += count * each * int(event["law"]["most"] if event["kind"] == "selected" else 1)
+        draws = {"subsampled-steps": 1 << 30, "gaussian": 1 << 50, "selected": 1 << 50}.get(event["kind"], 0)
+        drawn += count * draws * int(event["law"]["most"] if event["kind"] == "selected" else 1)
     if not Fraction(distance) >= drawn * NUMBER:
         raise AuditFailed(
             f"the privacy certificate counts noise within {distance:g} of its exact law; its events draw "

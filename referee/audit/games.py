@@ -69,11 +69,11 @@ def delta_of_game(s: float, u: float, steps: int, epsilon: float, width: float, 
     """
     if not (delta > 0.0 and u * u < 25.0 and 1e-3 * s * u < width < s * math.exp(u * u)):
         raise AuditFailed("the privacy certificate's grid is none for a game of such steps")
-    found = math.inf
+    bound = math.inf
     for excess in EXCESSES:
-        if delta < found < HOPELESS * delta or found == math.inf:
-            found = min(found, _game(s, u, steps, epsilon, width, delta, excess).bound())
-    return found
+        if delta < bound < HOPELESS * delta or bound == math.inf:
+            bound = min(bound, _game(s, u, steps, epsilon, width, delta, excess).bound())
+    return bound
 
 
 def _game(s: float, u: float, steps: int, epsilon: float, width: float, delta: float, excess: float) -> _Game:
@@ -97,7 +97,7 @@ def moves(u: float, excess: float) -> list[Gram]:
     """Return Gram matrices, suited to u, such that each triple in a ball of diameter 1 lies below one of them."""
     square = u * u
     most, longest = (1.0 + excess) * math.expm1(square), 1.0 + LONG / square
-    cells, found, tried = [(0.0, math.pi, -math.pi / 2, math.pi)], [], 0
+    cells, grams, tried = [(0.0, math.pi, -math.pi / 2, math.pi)], [], 0
     while cells:
         psi, p, f, q = cells.pop()
         if max(f, -f - q) > (math.pi - psi) / 2:
@@ -105,17 +105,17 @@ def moves(u: float, excess: float) -> list[Gram]:
         tried += 1
         above = _above(psi, p, f, q, square)
         if (_chi_squared(above, square) <= most and np.diag(above).max() <= longest) or tried > CELLS:
-            found.append(above)
+            grams.append(above)
             continue
         halves = ([(psi, p / 2, f, q), (psi + p / 2, p / 2, f, q)], [(psi, p, f, q / 2), (psi, p, f + q / 2, q / 2)])
         costs = [max(_chi_squared(_above(a, b, c, d, square), square) for a, b, c, d in half) for half in halves]
         cells += halves[int(costs[1] < costs[0])]
-    found.sort(key=lambda gram: -float(np.trace(gram)))
-    kept: list[Gram] = []
-    for gram in found:
-        if not any(_least(other - gram) >= 0.0 for other in kept):
-            kept.append(gram)
-    return kept
+    grams.sort(key=lambda gram: -float(np.trace(gram)))
+    maximal: list[Gram] = []
+    for gram in grams:
+        if not any(_least(other - gram) >= 0.0 for other in maximal):
+            maximal.append(gram)
+    return maximal
 
 
 def gram_of(psi: float, f: float) -> Gram:
@@ -178,8 +178,8 @@ def _places(s: float, u: float, width: float, cut: float) -> NDArray[np.int64]:
     last = math.ceil(float(losses[np.argmax(beyond) if beyond.any() else -1]) / width)
     if last > MOST_POINTS // 8:
         raise AuditFailed("the privacy certificate's grid is too fine to recheck")
-    found = np.concatenate([np.arange(30.0), np.geomspace(30.0, max(last, 31), 160)])
-    return np.unique(np.round(found)).astype(np.int64)
+    places = np.concatenate([np.arange(30.0), np.geomspace(30.0, max(last, 31), 160)])
+    return np.unique(np.round(places)).astype(np.int64)
 
 
 def _law(there: Floats, back: Floats, places: NDArray[np.int64], levels: Floats) -> Floats:
@@ -219,8 +219,8 @@ class _Game:
         self._laws, self._count, self._infinite, self._width = laws, count, infinite, width
         self._steps, self._epsilon, self._delta = steps, epsilon, delta
         self._reach = laws.shape[1] // 2
-        away = width * np.arange(-self._reach, self._reach + 1)
-        side = max(0.6 * epsilon, 3.0 * math.sqrt(steps * float((laws[:count] @ away**2).max())), width)
+        losses = width * np.arange(-self._reach, self._reach + 1)
+        side = max(0.6 * epsilon, 3.0 * math.sqrt(steps * float((laws[:count] @ losses**2).max())), width)
         if 2.0 * side + epsilon > width * MOST_POINTS:
             raise AuditFailed("the privacy certificate's grid is too fine to recheck")
         self._zero = math.ceil(side / width)
@@ -228,9 +228,9 @@ class _Game:
         self._x = width * np.arange(-self._zero, self._size - self._zero)
         wide = width * np.arange(-self._zero - self._reach, self._size - self._zero + self._reach)
         self._points = int(next_fast_len(self._size + 4 * self._reach, real=True))
-        self._spectra, self._gains, self._away = _spectra(laws, self._points), _gains(laws, away), away
-        tilts = np.geomspace(1e-2, 300.0 / float(away[-1] + self._x[-1]), 120)
-        growths = np.array([np.log(laws @ np.exp(t * away)) for t in tilts]) + 1e-12
+        self._spectra, self._gains, self._losses = _spectra(laws, self._points), _gains(laws, losses), losses
+        tilts = np.geomspace(1e-2, 300.0 / float(losses[-1] + self._x[-1]), 120)
+        growths = np.array([np.log(laws @ np.exp(t * losses)) for t in tilts]) + 1e-12
         place = int(np.argmin(steps * growths[:, :count].max(axis=1) - tilts * epsilon))
         self._tilt, self._growth = float(tilts[place]), np.maximum(growths[place], 0.0)
         self._most = float(self._growth[:count].max())
@@ -243,17 +243,17 @@ class _Game:
         rounds, best, following = min(ROUNDS, WORK // (self._points * len(self._laws))), math.inf, FIRST
         while True:
             while state.done < min(following, rounds, self._steps):
-                state = self._round(state, self._looked(state.excess)[0])
-            found, before = self._finished(state), best
-            best = min(best, found)
-            falls = found < (0.98 if best > HOPELESS * self._delta else 0.999) * before
+                state = self._round(state, self._best_mean(state.excess)[0])
+            bound, previous = self._final_bound(state), best
+            best = min(best, bound)
+            falls = bound < (0.98 if best > HOPELESS * self._delta else 0.999) * previous
             if best <= self._delta or state.done >= min(rounds, self._steps) or not falls:
                 return best
             following = math.ceil(MORE * following)
 
-    def _finished(self, state: _State) -> float:
+    def _final_bound(self, state: _State) -> float:
         while state.done < self._steps:
-            best, rest = self._looked(state.excess)
+            best, rest = self._best_mean(state.excess)
             blown = math.exp(min(300.0, (self._steps - state.done) * self._most - self._tilt * self._epsilon))
             leader, over = len(self._laws) - 1, 0.0
             for place in range(self._count, len(self._laws) - 1):
@@ -268,7 +268,7 @@ class _Game:
         height = float(np.interp(math.expm1(self._epsilon), levels, state.excess[place : place + 2]))
         return min(1.0, height + state.lost + math.exp(min(0.0, state.weight - self._tilt * self._epsilon)))
 
-    def _looked(self, excess: Floats) -> tuple[Floats, Spectra]:
+    def _best_mean(self, excess: Floats) -> tuple[Floats, Spectra]:
         spectrum = rfft(_padded(excess, 2 * self._reach, self._points))
         best = np.zeros(self._size + 2 * self._reach)
         for place in range(self._count):
@@ -277,9 +277,9 @@ class _Game:
 
     def _mean(self, spectrum: Spectra, place: int) -> Floats:
         inner = slice(self._reach, 3 * self._reach + self._size)
-        found: Floats = irfft(spectrum * self._spectra[place], self._points)[inner]
-        found[self._zero : self._zero + 2 * self._reach + 1] += self._gains[place]
-        return found
+        mean: Floats = irfft(spectrum * self._spectra[place], self._points)[inner]
+        mean[self._zero : self._zero + 2 * self._reach + 1] += self._gains[place]
+        return mean
 
     def _round(self, state: _State, best: Floats) -> _State:
         lost = state.lost + self._beyond(state) + self._infinite + self._rounding(state.excess)
@@ -287,14 +287,14 @@ class _Game:
 
     def _jump(self, state: _State, leader: int, over: float, steps: int) -> _State:
         law, excess = self._laws[leader], state.excess
-        mean, square = float(law @ self._away), float(law @ self._away**2)
+        mean, square = float(law @ self._losses), float(law @ self._losses**2)
         side = math.ceil((12.0 * math.sqrt(steps * square) + steps * abs(mean)) / self._width) + self._reach
         points = next_fast_len(self._size + 2 * side, real=True)
         tails = 0.0
         for sign in (1.0, -1.0):
-            tilts = np.geomspace(0.25, 500.0 / float(self._away[-1]), 60).tolist()
+            tilts = np.geomspace(0.25, 500.0 / float(self._losses[-1]), 60).tolist()
             logs = [
-                math.log(float(law @ np.exp(sign * t * self._away))) * steps - t * side * self._width for t in tilts
+                math.log(float(law @ np.exp(sign * t * self._losses))) * steps - t * side * self._width for t in tilts
             ]
             tails += math.exp(min(0.0, *logs))
         padded = _padded(excess, side, points)
@@ -325,10 +325,10 @@ def _stopped(x: NDArray[Any]) -> Floats:
 
 
 def _padded(values: Floats, side: int, points: int) -> Floats:
-    found = np.full(points, values[-1])
-    found[:side] = values[0]
-    found[side : side + len(values)] = values
-    return found
+    padded = np.full(points, values[-1])
+    padded[:side] = values[0]
+    padded[side : side + len(values)] = values
+    return padded
 
 
 def _spectra(laws: Floats, points: int) -> Spectra:
@@ -338,16 +338,16 @@ def _spectra(laws: Floats, points: int) -> Spectra:
     return np.asarray(rfft(wrapped, axis=1))
 
 
-def _gains(laws: Floats, away: Floats) -> Floats:
+def _gains(laws: Floats, losses: Floats) -> Floats:
     """Return E V_0 - V_0 at losses x = -K w, ..., K w.
 
     It is the sum of p_n (1 - e^{x - n}) over n > x where x >= 0, and of p_n (e^{x - n} - 1) over n < x where x < 0.
     """
-    reach = len(away) // 2
-    other = laws * np.exp(-away)
+    reach = len(losses) // 2
+    other = laws * np.exp(-losses)
     above, above_other = (np.cumsum(each[:, ::-1], axis=1)[:, ::-1] for each in (laws, other))
     below, below_other = np.cumsum(laws, axis=1), np.cumsum(other, axis=1)
     gains = np.zeros_like(laws)
-    gains[:, reach:-1] = (above[:, 1:] - np.exp(away[:-1]) * above_other[:, 1:])[:, reach:]
-    gains[:, 1:reach] = (np.exp(away[1:]) * below_other[:, :-1] - below[:, :-1])[:, : reach - 1]
+    gains[:, reach:-1] = (above[:, 1:] - np.exp(losses[:-1]) * above_other[:, 1:])[:, reach:]
+    gains[:, 1:reach] = (np.exp(losses[1:]) * below_other[:, :-1] - below[:, :-1])[:, : reach - 1]
     return np.maximum(gains, 0.0)

@@ -62,8 +62,8 @@ class History:
     @property
     def unseen(self) -> tuple[str, ...]:
         """Witnesses that the transcript names and that, as far as the folder shows, have not seen its end."""
-        seen = {key for key, sight in self.witnesses.items() if sight.entries >= self.entries}
-        return tuple(key for key in self.promised if key not in seen)
+        complete = {key for key, sight in self.witnesses.items() if sight.entries >= self.entries}
+        return tuple(key for key in self.promised if key not in complete)
 
 
 def kept_in(folder: Path) -> list[StoredCheckpoint]:
@@ -95,17 +95,17 @@ def checkpoints_at(places: Iterable[Path]) -> list[StoredCheckpoint]:
 
 
 def _documents_at(places: Iterable[Path], kind: Kind, what: str, parse: Callable[[Any], T], where: str) -> list[T]:
-    found: list[T] = []
+    values: list[T] = []
     for place in places:
-        before = len(found)
+        before = len(values)
         for path, raw in documents(place, kind):
             try:
-                found.append(parse(canonical.decode(raw)[what]))
+                values.append(parse(canonical.decode(raw)[what]))
             except (KeyError, TypeError, BadMessage):
                 raise BadData(f"{path} is no {what}: it was edited, or is another file") from None
-        if len(found) == before:
+        if len(values) == before:
             raise BadData(f"there is no {what} in {place}: {where}")
-    return found
+    return values
 
 
 def check_history(
@@ -113,39 +113,41 @@ def check_history(
     entries: Sequence[AnyEntry],
     configuration: Configuration,
     receipts: Sequence[Signed],
-    seen: Sequence[StoredCheckpoint],
-    shown: Sequence[StoredCheckpoint] = (),
+    witness_checkpoints: Sequence[StoredCheckpoint],
+    agent_checkpoints: Sequence[StoredCheckpoint] = (),
 ) -> History:
     """Check that checkpoints, witnesses and receipts are all about this transcript.
 
     Args:
         receipts: Agents' receipts; those of other runs are left out.
-        seen: The checkpoints of the run that a witness shows when asked itself.
-        shown: Checkpoints that the referee has shown to agents; those of other runs are left out.
+        witness_checkpoints: The checkpoints of the run that a witness shows when asked itself.
+        agent_checkpoints: Checkpoints that the referee has shown to agents; those of other runs are left out.
     """
-    kept, tree = kept_in(folder), entries_tree(entries)
-    checkpoint = [_checked(each, entries, tree, configuration) for each in kept]
-    for before, after in pairwise(checkpoint):
+    stored, tree = kept_in(folder), entries_tree(entries)
+    checkpoints = [_checked(each, entries, tree, configuration) for each in stored]
+    for before, after in pairwise(checkpoints):
         if after.entries <= before.entries or after.time < before.time:
             raise AuditFailed(f"the checkpoint of {after.entries} entries does not follow that of {before.entries}")
-    sights = _sights(kept)
-    for each in seen:
+    sights = _sights(stored)
+    for each in witness_checkpoints:
         _checked(each, entries, tree, configuration, "the witness has seen")
-    for key, sight in _sights(seen).items():
+    for key, sight in _sights(witness_checkpoints).items():
         if key not in sights or sights[key].entries <= sight.entries:
             sights[key] = sight
-    for each in shown:
+    for each in agent_checkpoints:
         if each.verified(configuration.referee).run == configuration.run:
             _checked(each, entries, tree, configuration, "the referee has shown an agent")
-    given = [Receipt.parse(verify(each, Receipt.KIND, configuration.referee, "whose run this is")) for each in receipts]
-    own = [receipt for receipt in given if receipt.run == configuration.run]  # hosts keep those of all runs together
-    if given and not own:
-        raise AuditFailed(f"none of the receipts is for this run, {configuration.run!r}: {given[0].run!r} is another")
+    parsed = [
+        Receipt.parse(verify(each, Receipt.KIND, configuration.referee, "whose run this is")) for each in receipts
+    ]
+    own = [receipt for receipt in parsed if receipt.run == configuration.run]  # hosts keep those of all runs together
+    if parsed and not own:
+        raise AuditFailed(f"none of the receipts is for this run, {configuration.run!r}: {parsed[0].run!r} is another")
     _check_receipts(own, folder, entries)
     return History(
         entries=len(entries),
-        began=checkpoint[0].time if checkpoint else None,
-        ended=checkpoint[-1].time if checkpoint and checkpoint[-1].entries == len(entries) else None,
+        began=checkpoints[0].time if checkpoints else None,
+        ended=checkpoints[-1].time if checkpoints and checkpoints[-1].entries == len(entries) else None,
         promised=tuple(str(key) for key in entries[0].body.get("witnesses", ())),
         witnesses=sights,
         receipts=len(own),
@@ -154,9 +156,9 @@ def check_history(
 
 def check_reports(folder: Path, entries: Sequence[AnyEntry]) -> None:
     """Check that the folder has reports only on questions that the transcript asks."""
-    asked = {str(entry.body.get("question")) for entry in entries if entry.kind == "question"}
-    held = names(folder / "reports", ".reports") if present(folder, "reports") else []
-    if stray := sorted({name.removesuffix(".reports") for name in held} - asked):
+    questions = {str(entry.body.get("question")) for entry in entries if entry.kind == "question"}
+    files = names(folder / "reports", ".reports") if present(folder, "reports") else []
+    if stray := sorted({name.removesuffix(".reports") for name in files} - questions):
         raise AuditFailed(
             f"reports/{stray[0]}.reports: the transcript asks no question {stray[0]}. Its history was cut short, or "
             "the file is another run's"
@@ -164,13 +166,13 @@ def check_reports(folder: Path, entries: Sequence[AnyEntry]) -> None:
 
 
 def _checked(
-    kept: StoredCheckpoint,
+    stored: StoredCheckpoint,
     entries: Sequence[AnyEntry],
     tree: Tree,
     configuration: Configuration,
     who: str = "the referee has signed",
 ) -> Checkpoint:
-    checkpoint = kept.verified(configuration.referee)
+    checkpoint = stored.verified(configuration.referee)
     if (checkpoint.run, checkpoint.configuration) != (configuration.run, configuration.fingerprint()):
         raise AuditFailed(f"a checkpoint is one of another run, {checkpoint.run!r}, or of another configuration")
     if not checkpoint.covers(entries, tree):
@@ -188,13 +190,13 @@ def _checked(
     return checkpoint
 
 
-def _sights(kept: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
+def _sights(checkpoints: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
     """Check that each witness's signed statements are one chain without gaps, and return what it has seen."""
-    found: dict[str, Sight] = {}
+    sights: dict[str, Sight] = {}
     last: dict[str, Witnessed] = {}
-    for each in kept:
-        entries = each.verified().entries
-        for key, word in each.seen().items():
+    for checkpoint in checkpoints:
+        entries = checkpoint.verified().entries
+        for key, word in checkpoint.seen().items():
             before = last.get(key)
             position, previous = (0, START) if before is None else (before.position + 1, before.fingerprint())
             if (word.position, word.previous) != (position, previous):
@@ -203,8 +205,8 @@ def _sights(kept: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
                     f"is where number {position} should be"
                 )
             last[key] = word
-            found[key] = Sight(entries, found[key].first if key in found else word.time, word.time)
-    return found
+            sights[key] = Sight(entries, sights[key].first if key in sights else word.time, word.time)
+    return sights
 
 
 def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence[AnyEntry]) -> None:
@@ -214,16 +216,16 @@ def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence
     """
     signed = [entry for entry in entries if entry.kind == "answers"]
     for question in sorted({receipt.question for receipt in receipts}):
-        wanted = {receipt.report: receipt for receipt in receipts if receipt.question == question}
+        expected = {receipt.report: receipt for receipt in receipts if receipt.question == question}
         entry = next((each for each in signed if each.body.get("question") == question), None)
-        first = next(iter(wanted.values()))
+        first = next(iter(expected.values()))
         if entry is None:
             raise _not_counted(
                 first,
                 f"the transcript, which ends after {len(entries)} entries, counts no answers to this question: the run "
                 "ended before, or its history was cut short",
             )
-        name, missing = f"reports/{question}.reports", dict(wanted)
+        name, missing = f"reports/{question}.reports", dict(expected)
         with open_file(folder, name) as file:
             root = merkle_root(_leaves(file, missing))
         for receipt in missing.values():

@@ -48,10 +48,10 @@ class Range(NamedTuple):
         """Return a value that is in range; AuditFailed if it is no number, NaN, too small or too large."""
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (number and self.low <= value <= self.high) or (self.integer and value != int(value)):
-            found = f"{value:g}" if isinstance(value, float) else f"a value of type {type(value).__name__}"
+            actual = f"{value:g}" if isinstance(value, float) else f"a value of type {type(value).__name__}"
             kind = "a whole number" if self.integer else "a number"
             raise AuditFailed(
-                f"the privacy certificate's {name} must be {kind} from {self.low:g} to {self.high:g}, found {found}"
+                f"the privacy certificate's {name} must be {kind} from {self.low:g} to {self.high:g}, found {actual}"
             )
         if (self.above and value == self.low) or (self.below and value == self.high):
             side = f"above {self.low:g}" if self.above else f"below {self.high:g}"
@@ -59,7 +59,7 @@ class Range(NamedTuple):
         return value  # type: ignore[no-any-return]
 
 
-def whole(most: int) -> Range:
+def count_range(most: int) -> Range:
     """Return the range of a count."""
     return Range(1, most, integer=True)
 
@@ -220,8 +220,8 @@ def by_losses(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, 
         return least
     with np.errstate(all="ignore"):  # unsuitable numbers give infinities and NaN, which are refused at the end
         for finer in (2, 1):
-            found = _composed(rows, epsilon, delta, width / finer, theta, finer * points)
-            least = min(least, found) if math.isfinite(found) else least
+            bound = _composed(rows, epsilon, delta, width / finer, theta, finer * points)
+            least = min(least, bound) if math.isfinite(bound) else least
             if least <= delta:
                 break
     return least
@@ -247,9 +247,9 @@ def _composed(rows: list[Row], epsilon: float, delta: float, width: float, theta
         masses = np.zeros(points)
         masses[1 : reach + 1] = up * np.exp(theta * n - scale)
         masses[-reach:] = (down * np.exp(-theta * n - scale))[::-1]
-        away = rfft(masses) - masses.sum()
-        error, size = 2.0 * depth * masses.sum() + 32.0 * UNIT, np.maximum(np.abs(1.0 + away), 1e-300)
-        log_sum += count * np.log1p(away)
+        deviation = rfft(masses) - masses.sum()
+        error, size = 2.0 * depth * masses.sum() + 32.0 * UNIT, np.maximum(np.abs(1.0 + deviation), 1e-300)
+        log_sum += count * np.log1p(deviation)
         log_most = log_most + count * np.log(size + error)
         growth = growth + count * np.log1p(error / size)
         center += count * float(masses @ np.fft.fftfreq(points, 1.0 / points))
@@ -262,9 +262,9 @@ def _composed(rows: list[Row], epsilon: float, delta: float, width: float, theta
     beyond = math.exp(min(0.0, float(np.nanmin(logs - tilts * top))))
     most = np.exp(log_most)
     wrong = most * (-np.expm1(-growth) + 8.0 * UNIT * (np.abs(log_sum) + 1.0) * len(rows))
-    each = 2.0 * float(np.sum(wrong + depth * most)) / points
+    rounding = 2.0 * float(np.sum(wrong + depth * most)) / points
     indices = first + np.arange(points)
-    composed = np.maximum(irfft(np.exp(log_sum), points)[indices % points], 0.0) + each
+    composed = np.maximum(irfft(np.exp(log_sum), points)[indices % points], 0.0) + rounding
     losses = width * indices
     kept = losses > epsilon
     weights = np.exp(logs[1] - theta * losses[kept]) * -np.expm1(epsilon - losses[kept])
@@ -426,13 +426,13 @@ def delta_of_choice(mu: float, law: dict[str, Any], epsilon: float) -> float:
     y = np.append(-np.inf, np.linspace(-7.0, 4.0, 1200))
     x, least = ndtr(y), ndtr(y - mu)
     z = np.linspace(38.0, -10.0, 2881)
-    found = np.zeros(len(z))
+    heights = np.zeros(len(z))
     for place, (s, t) in enumerate(zip(ndtr(-z), ndtr(mu - z), strict=True)):
         better = np.interp(1.0 - t - least, levels, slope)
         worse = np.interp(1.0 - s - x, levels, slope)
         gained = math.exp(mu * z[place] - mu * mu / 2.0) * better - math.exp(min(epsilon, 700.0)) * worse
-        found[place] = max(0.0, float(gained.max()))
-    return float((found * np.exp(-z * z / 2.0)).sum() / math.sqrt(2.0 * math.pi) * (z[0] - z[1]))
+        heights[place] = max(0.0, float(gained.max()))
+    return float((heights * np.exp(-z * z / 2.0)).sum() / math.sqrt(2.0 * math.pi) * (z[0] - z[1]))
 
 
 def divergence_of_choice(mu: float, law: dict[str, Any], k: int) -> float:
@@ -441,8 +441,8 @@ def divergence_of_choice(mu: float, law: dict[str, Any], k: int) -> float:
     k mu^2/2 + ln(E[K]/P(K <= most))/(k - 1), and on top of it rate G(k/(k - 1); mu) for Poisson's law, else (1 + eta)
     times the least of (a - 1) mu^2/2 + ln(1/gamma)/a over the orders a >= 1 of one run.
     """
-    _, logs, whole = runs(law)
-    plain = k * mu * mu / 2.0 + (whole - float(logsumexp(logs))) / (k - 1)
+    _, logs, log_mean = runs(law)
+    plain = k * mu * mu / 2.0 + (log_mean - float(logsumexp(logs))) / (k - 1)
     if law["name"] == "poisson":
         level = math.log(k / (k - 1.0))
         above, below = log_ndtr(mu / 2 - level / mu), level + log_ndtr(-mu / 2 - level / mu)

@@ -51,7 +51,7 @@ class Replay:
 
     Attributes:
         configuration, chosen: The run's configuration, and the scenario in it.
-        curator, seen: The key of the curator that signed the terms, and the head of its ledger in them.
+        curator, head: The key of the curator that signed the terms, and the head of its ledger in them.
         open_reports: Opens the file of the reports on a question.
         pending: Entries that no message of the protocol has used yet.
         reports, asked, answers, operations: Counts of what was checked.
@@ -65,7 +65,7 @@ class Replay:
     configuration: Configuration
     chosen: ResolvedScenario
     curator: str | None
-    seen: Head | None
+    head: Head | None
     agents: Agents
     entries: Sequence[AnyEntry]
     open_reports: Callable[[int], AbstractContextManager[BufferedIOBase]]
@@ -121,26 +121,26 @@ class Replay:
 
     def _next(self, kind: str, number: int) -> AnyEntry:
         if not self.pending or self.pending[0].kind != kind:
-            found = f"found {self.pending[0].kind!r}" if self.pending else "the transcript ends"
+            actual = f"found {self.pending[0].kind!r}" if self.pending else "the transcript ends"
             line = self.pending[0].index + 1 if self.pending else len(self.entries)
-            raise AuditFailed(f"transcript line {line}: message {number} of the protocol is a {kind!r}, {found}")
+            raise AuditFailed(f"transcript line {line}: message {number} of the protocol is a {kind!r}, {actual}")
         entry = self.pending.pop(0)
         self.place.words = f"transcript line {entry.index + 1} ({kind})"
         return entry
 
     def _operation(self, number: int, step: AskCurator) -> dict[str, Any]:
         entry = self._next("operation", number)
-        if self.curator is None or self.seen is None:
+        if self.curator is None or self.head is None:
             raise self.place.failed("an operation of a curator that never agreed to the run")
         request = operation_request(
-            self.configuration.run, self.configuration.fingerprint(), number, step.operation, self.seen
+            self.configuration.run, self.configuration.fingerprint(), number, step.operation, self.head
         )
         body = entry.body
         asked = Signed.parse(body["request"])
         if not canonical.same(verify(asked, Perform.KIND, self.configuration.referee), request.wire()):
             raise self.place.failed("the request is not the one that the protocol makes here")
         release = check_release(Signed.parse(body["release"]), request, asked.digest, self.curator)
-        self.seen, result = release.ledger.head, release.result
+        self.head, result = release.ledger.head, release.result
         self.operations += 1
         event = declared_event(result)
         if isinstance(event, NoEvent) and findings(result):
@@ -183,8 +183,8 @@ class Replay:
             raise self.place.failed("the question goes to other agents than the protocol asks here")
         if step.again is not None:
             return self.agents.take_again(step.again, parts)
-        others = [(str(run), Part(int(c), int(a), int(b))) for run, _, c, a, b in body.get("others", [])]
-        self.agents.pass_over(others)
+        foreign = [(str(run), Part(int(c), int(a), int(b))) for run, _, c, a, b in body.get("others", [])]
+        self.agents.pass_over(foreign)
         return self.agents.take(number, parts, step.count)
 
 
@@ -216,9 +216,9 @@ class Agents:
         self.choosers: tuple[str, ...] = ()
         place.words = "the list of participants"
         self.roster = Roster.decode(raw)
-        found = {"count": len(self.roster), "agents": self.roster.agents, "root": participants_root(raw)}
-        if found != listed:
-            raise AuditFailed(f"the list of participants is not the one that was signed: {listed} against {found}")
+        actual = {"count": len(self.roster), "agents": self.roster.agents, "root": participants_root(raw)}
+        if actual != listed:
+            raise AuditFailed(f"the list of participants is not the one that was signed: {listed} against {actual}")
         speaks = self.roster.speaks_for()
         self.individuals = self.roster.individuals
         self.hosts = tuple(sorted((int(people) for people in speaks[speaks > 1]), reverse=True))
@@ -232,19 +232,19 @@ class Agents:
         self._asked_again: set[int] = set()
         self._taken: dict[int, tuple[Part, ...]] = {}  # by the number of the question
 
-    def open(self, configuration: Configuration, seeds: dict[str, str], given: OrderEntropy) -> None:
+    def open(self, configuration: Configuration, seeds: dict[str, str], entropy: OrderEntropy) -> None:
         """Take in the orders before any agent is asked: published seeds by first agent, and others' contributions."""
         self._place.words = "the order of agents"
         for promised in configuration.order:
             published, seed = seeds.get(str(promised.first)), ""
             if published is not None:
-                seed, by = checked(promised, published, given)
-                self.choosers = tuple(sorted({*self.choosers, by}))
+                seed, chooser = checked(promised, published, entropy)
+                self.choosers = tuple(sorted({*self.choosers, chooser}))
             self._cohorts[promised.first] = Cohort(promised.first, promised.agents, seed, promised.used)
 
-    def pass_over(self, others: Sequence[tuple[str, Part]]) -> None:
+    def pass_over(self, foreign: Sequence[tuple[str, Part]]) -> None:
         """Record which agents other runs have asked meanwhile, as the referee has signed: they are no longer free."""
-        for run, part in others:
+        for run, part in foreign:
             if not re.fullmatch(RUN, run):
                 raise self._place.failed(f"{run!r} is no name of a run")
             if run == self._run:
@@ -264,7 +264,7 @@ class Agents:
             raise self._place.failed(f"agents were asked again who are not those of question {first}")
         return form_batch(parts, self._cohorts.__getitem__, self.roster)
 
-    def take(self, number: int, parts: tuple[Part, ...], wanted: int) -> AnyBatch:
+    def take(self, number: int, parts: tuple[Part, ...], count: int) -> AnyBatch:
         """Return the agents of a question, the next ones of the orders; no later question may take them."""
         for part in parts:
             self._use(part)
@@ -272,8 +272,8 @@ class Agents:
                 raise self._place.failed("agents were asked in an order whose seed was not published")
         asked = sum(p.stop - p.start for p in parts)
         left = sum(c.agents - c.used for c in self._cohorts.values())
-        if asked > wanted or (asked < wanted and left > 0):
-            raise self._place.failed(f"{wanted} agents were to be asked, {asked} were")
+        if asked > count or (asked < count and left > 0):
+            raise self._place.failed(f"{count} agents were to be asked, {asked} were")
         batch = form_batch(parts, self._cohorts.__getitem__, self.roster)
         again = self._people[batch.asks(self._places)].tolist() if len(self._places) else []
         if len(again) > len(set(again)) or not self._asked_again.isdisjoint(again):
@@ -370,12 +370,12 @@ class Vouchers:
         if count != stated["count"]:
             raise AuditFailed(f"the transcript speaks of {stated['count']} vouchers, there are {count}")
 
-    def found(self, answers: Indices) -> Vouching:
+    def summary(self, answers: Indices) -> Vouching:
         people = self._roster.speaks_for()
         once = self._by.copy()  # a person in several places counts at the first one
         places, first = self._roster.people()
         once[places[places != first]] = -1
-        issuers, known = {}, np.zeros(len(people), dtype=np.bool_)
+        issuers, pinned = {}, np.zeros(len(people), dtype=np.bool_)
         for place, issuer in enumerate(self._issuers):
             own = self._by == place + 1
             fingerprint = issuer.fingerprint()
@@ -386,13 +386,13 @@ class Vouchers:
                 persons = int((own & (once >= 0)).sum()) - len(hosts)
                 issuers[fingerprint] = ByIssuer(fingerprint in self._pinned, persons, granted)
             if fingerprint in self._pinned:
-                known |= own
+                pinned |= own
         unvouched = people[once == 0]
         return Vouching(
             issuers,
             individuals=int((unvouched == 1).sum()),
             hosts=tuple(sorted((int(n) for n in unvouched[unvouched > 1]), reverse=True)),
-            strangers=int(answers[~known].sum()),
+            strangers=int(answers[~pinned].sum()),
         )
 
 

@@ -83,9 +83,9 @@ def leaf(report: StoredReport) -> bytes:
 
 def _groups(reports: Iterable[StoredReport]) -> Iterator[list[StoredReport]]:
     """Yield groups of successive individual reports, at most ``GROUP`` each; a host's report is a group of its own."""
-    for individual, found in groupby(reports, key=lambda report: report.individual):
+    for individual, members in groupby(reports, key=lambda report: report.individual):
         group: list[StoredReport] = []
-        for report in found:
+        for report in members:
             group.append(report)
             if not individual or len(group) == GROUP:
                 yield group
@@ -137,17 +137,17 @@ class Proofs:
         PatternViolation if this participant was not asked, or the question is still open.
         """
         run, number, since = request.run, request.question, request.since
-        taking = self._questions.known(run, number, request.participant)
-        if taking.open:
+        open_question = self._questions.known(run, number, request.participant)
+        if open_question.open:
             raise PatternViolation(f"question {number} of run {run!r} still takes answers: ask again once it is closed")
-        asked_slots(request.participant, taking.asked)
-        stored = taking.number_of(request.participant)
-        if not stored:
+        asked_slots(request.participant, open_question.asked)
+        report_number = open_question.number_of(request.participant)
+        if not report_number:
             raise NotFound(f"no report of this participant on question {number} of run {run!r} is stored")
-        report = self._store.report(stored)
+        report = self._store.report(report_number)
         with self._lock:
             tree, entry = self._list(run, number)
-            kept, entries = self._reach(run, entry)
+            checkpoint, entries = self._reach(run, entry)
         index = tree.find(leaf(report))
         if index is None:
             raise NotFound(f"this report is not under the root of question {number} of run {run!r}")
@@ -157,14 +157,14 @@ class Proofs:
             reports=len(tree),
             body=report.body.hex() if report.individual else "",
             path=tree.path(index),
-            kept=kept,
+            kept=checkpoint,
             entry_path=entries.path(entry.index),
             consistency=None if since is None or since > len(entries) else entries.consistency(since),
         )
 
     def _list(self, run: str, number: int) -> tuple[Tree, SignedEntry]:
-        known = self._listed.pop((run, number), None)
-        if known is None:
+        cached = self._listed.pop((run, number), None)
+        if cached is None:
             question = self._store.question(run, number)
             entries = self._entries(run)
             entry = next((e for e in entries if e.kind == "answers" and e.body.get("question") == number), None)
@@ -175,22 +175,22 @@ class Proofs:
                 )
             if question is None or entry is None:
                 raise _not_yet(run, number)
-            coming = self._store.count_reports(question)
-            while self._listed and coming + sum(len(tree) for tree, _ in self._listed.values()) > LEAVES:
+            count = self._store.count_reports(question)
+            while self._listed and count + sum(len(tree) for tree, _ in self._listed.values()) > LEAVES:
                 del self._listed[next(iter(self._listed))]
-            known = Tree(leaf(report) for report in self._store.reports(question)), entry
-        self._listed[run, number] = known  # last in the dict: the least recently requested is evicted first
-        return known
+            cached = Tree(leaf(report) for report in self._store.reports(question)), entry
+        self._listed[run, number] = cached  # last in the dict: the least recently requested is evicted first
+        return cached
 
     def _reach(self, run: str, entry: SignedEntry) -> tuple[StoredCheckpoint, Tree]:
-        kept = self._store.last_checkpoint(run)
-        if kept is None or kept.verified().entries <= entry.index:
+        checkpoint = self._store.last_checkpoint(run)
+        if checkpoint is None or checkpoint.verified().entries <= entry.index:
             raise _not_yet(run, int(entry.body["question"]))
-        known = self._reached.get(run)
-        if known is None or known[0] != kept:
-            known = kept, entries_tree(self._entries(run)[: kept.verified().entries])
-            self._reached = {run: known}
-        return known
+        cached = self._reached.get(run)
+        if cached is None or cached[0] != checkpoint:
+            cached = checkpoint, entries_tree(self._entries(run)[: checkpoint.verified().entries])
+            self._reached = {run: cached}
+        return cached
 
     def _entries(self, run: str) -> list[SignedEntry]:
         return [SignedEntry.model_validate_json(line) for line in self._store.entries(run)]

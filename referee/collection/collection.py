@@ -43,7 +43,7 @@ from referee.collection.order import passed_over, take
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.collection.roster import longest_pause
 from referee.store import RefereeStore
-from referee.tables import StoredQuestion, StoredReport, Taken
+from referee.tables import ReportRef, StoredQuestion, StoredReport
 
 Outcome = TypeVar("Outcome")
 
@@ -91,26 +91,26 @@ class ReportCollection:
         self.questions.agreed(run).mechanism.answer_kind(step.query.domain)  # refuses before any agent is asked
         if self._store.question(run, number) is None:
             self._ask(run, number, step)
-        taking = self.questions.known(run, number)
+        open_question = self.questions.known(run, number)
         began = self.clock()
-        deadline += taking.asked.batch.participants // REPORTS + taking.question.asked // HOSTED
+        deadline += open_question.asked.batch.participants // REPORTS + open_question.question.asked // HOSTED
         deadline += longest_pause(len(self._roster))
-        while taking.open and not taking.complete:
-            left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
+        while open_question.open and not open_question.complete:
+            left = deadline * (1 if open_question.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
                 self.refresh()  # read the reports that other processes have acknowledged
-                if not taking.heard:
+                if not open_question.heard:
                     raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")
                 break
             wait(left)
-        self._close(taking)
-        return add_up(taking.asked, self._store.reports(taking.question))
+        self._close(open_question)
+        return add_up(open_question.asked, self._store.reports(open_question.question))
 
     def close(self, run: str) -> None:
         for question in self._store.questions(run):
-            taking = self.questions.find(run, question.question) if question.open else None
-            if taking is not None:
-                self._close(taking)
+            open_question = self.questions.find(run, question.question) if question.open else None
+            if open_question is not None:
+                self._close(open_question)
 
     def refresh(self) -> None:
         """Read what other processes have stored, and store the counts of reports that this one has refused."""
@@ -128,15 +128,15 @@ class ReportCollection:
             self._store.keep_rejected(self._process, counts)
             self._noted = counts.total()
 
-    def _close(self, taking: OpenQuestion) -> None:
+    def _close(self, open_question: OpenQuestion) -> None:
         with self.questions.lock:
-            was_open = taking.open
-            self._store.close_question(taking.question)
-            self.questions.closed(taking)
+            was_open = open_question.open
+            self._store.close_question(open_question.question)
+            self.questions.closed(open_question)
             if was_open:
                 # Counted only now: an agent that declined may still answer while the question is open.
-                for reason, agents in taking.declined.values():
-                    self._declined.setdefault(taking.question.run, Counter())[reason] += agents
+                for reason, agents in open_question.declined.values():
+                    self._declined.setdefault(open_question.question.run, Counter())[reason] += agents
 
     def _ask(self, run: str, number: int, step: AskAgents) -> None:
         query, count = step.query, step.count
@@ -168,11 +168,11 @@ class ReportCollection:
             # The store is read only for a verified signature: unsigned requests cost no more than a verification.
             if any(isinstance(key, str) and self._roster.position(key) is None for key in verified):
                 self._registrar.refresh()  # another process may have enrolled them
-            return [self._answered(key) if isinstance(key, str) else key for key in verified]
+            return [self._poll_reply(key) if isinstance(key, str) else key for key in verified]
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in polls]
 
-    def _answered(self, participant: str) -> bytes | TandemError | None:
+    def _poll_reply(self, participant: str) -> bytes | TandemError | None:
         try:
             asked = self.assignment(participant)
         except TandemError as error:
@@ -188,12 +188,16 @@ class ReportCollection:
         if not places:
             raise NotFound("this participant is not enrolled here")
         for run, number in self.questions.open:
-            taking = self.questions.find(run, number)
-            if taking is None or not taking.open or any(taking.number(p) or p in taking.declined for p in places):
+            open_question = self.questions.find(run, number)
+            if (
+                open_question is None
+                or not open_question.open
+                or any(open_question.number(p) or p in open_question.declined for p in places)
+            ):
                 continue
-            slots = taking.asked.slots(participant)
+            slots = open_question.asked.slots(participant)
             if len(slots):
-                asked = taking.asked
+                asked = open_question.asked
                 return asked.assignment_kind(participant), asked.assignment(participant, slots)
         return None
 
@@ -207,9 +211,9 @@ class ReportCollection:
     def answer_summary(self, run: str) -> tuple[int, int, int] | None:
         """Return a run's open question, how many agents reported or declined, how many were asked; None if none is."""
         for name, number in self.questions.open:
-            taking = self.questions.find(name, number) if name == run else None
-            if taking is not None:
-                return number, taking.heard, taking.question.asked
+            open_question = self.questions.find(name, number) if name == run else None
+            if open_question is not None:
+                return number, open_question.heard, open_question.question.asked
         return None
 
     def decline(self, declines: Sequence[AnySigned]) -> list[TandemError | None]:
@@ -219,29 +223,29 @@ class ReportCollection:
         it: they send the question to the participant again, or wait for it until the deadline.
         """
         with self.questions.lock:
-            found = _outcomes(declines, messages.Decline.KIND, self._decline)
+            outcomes = _outcomes(declines, messages.Decline.KIND, self._decline)
         self.questions.announce()
-        return found
+        return outcomes
 
     def _decline(self, signed: AnySigned) -> None:
         key, parsed = signed.key, messages.Decline.parse(signed.message)
-        taking = self.questions.known(parsed.run, parsed.question, key)
-        slots = asked_slots(key, taking.asked)
-        position = taking.asked.batch.position(int(slots[0]))
-        if (parsed.digest, parsed.assignment) != (taking.asked.digest, taking.asked.fingerprint(key)):
+        open_question = self.questions.known(parsed.run, parsed.question, key)
+        slots = asked_slots(key, open_question.asked)
+        position = open_question.asked.batch.position(int(slots[0]))
+        if (parsed.digest, parsed.assignment) != (open_question.asked.digest, open_question.asked.fingerprint(key)):
             raise ConfigurationMismatch(f"this declines another assignment than that of question {parsed.question}")
-        if not taking.open:
+        if not open_question.open:
             raise closed(parsed.question)
-        taking.decline(position, parsed.reason, len(slots))
+        open_question.decline(position, parsed.reason, len(slots))
 
     def room(self, headers: Sequence[AnySigned]) -> list[int | TandemError]:
         """Return for the header of each hosted population's report how many bytes of answers may follow it.
 
         A problem says why none may follow: those of :meth:`accept` that can be found without the answers.
         """
-        found = _outcomes(headers, messages.PackedReport.KIND, self._room)
-        self.rejected.update(problem.problem for problem in found if isinstance(problem, TandemError))
-        return found
+        sizes = _outcomes(headers, messages.PackedReport.KIND, self._room)
+        self.rejected.update(problem.problem for problem in sizes if isinstance(problem, TandemError))
+        return sizes
 
     def _room(self, signed: AnySigned) -> int:
         report = messages.PackedReport.parse(signed.message)
@@ -269,11 +273,11 @@ class ReportCollection:
         with self.questions.lock:
             earlier: dict[tuple[str, int, str], StoredReport] = {}
             for i, claim in enumerate(claims):
-                judged = self._judge(claim, earlier)
-                if isinstance(judged, AcceptableReport) and judged.new:
-                    earlier[judged.claim.report.run, judged.claim.report.question, judged.claim.key] = judged.report
-                    fresh[i] = judged
-                outcomes.append(judged if isinstance(judged, TandemError) else None)
+                outcome = self._judge(claim, earlier)
+                if isinstance(outcome, AcceptableReport) and outcome.new:
+                    earlier[outcome.claim.report.run, outcome.claim.report.question, outcome.claim.key] = outcome.report
+                    fresh[i] = outcome
+                outcomes.append(outcome if isinstance(outcome, TandemError) else None)
             for i in self._keep(fresh):
                 # Meanwhile another process has taken a report of this participant, or the question was closed.
                 again = self._judge(fresh[i].claim, {})
@@ -288,34 +292,34 @@ class ReportCollection:
         run, number = claim.report.run, claim.report.question
         try:
             check_configuration(claim.report, self.questions.agreed(run).digest)
-            taking = self.questions.known(run, number, claim.key)
-            known = earlier.get((run, number, claim.key))
-            stored = taking.number_of(claim.key)
-            if known is None and stored:
-                known = self._store.report(stored)
-            accepted = judge(claim, taking.asked, known, taking.open)
+            open_question = self.questions.known(run, number, claim.key)
+            previous = earlier.get((run, number, claim.key))
+            stored = open_question.number_of(claim.key)
+            if previous is None and stored:
+                previous = self._store.report(stored)
+            accepted = judge(claim, open_question.asked, previous, open_question.open)
         except TandemError as error:
             return error
-        return AcceptableReport(claim, taking, accepted, accepted is not known)
+        return AcceptableReport(claim, open_question, accepted, accepted is not previous)
 
     def _keep(self, fresh: dict[int, AcceptableReport]) -> list[int]:
         """Store reports; return the places of those that came too late: one is stored, or the question is closed."""
         if not fresh:
             return []
         overtaken: list[int] = []
-        kept: list[AcceptableReport] = []
+        accepted: list[AcceptableReport] = []
 
-        def choose(taken: Sequence[Taken], still_open: AbstractSet[int]) -> list[tuple[int, StoredReport]]:
-            self.questions.learn(taken, still_open)
-            for i, judged in fresh.items():
-                late = not judged.taking.open or judged.taking.reported(judged.report.slot)
-                (overtaken.append(i) if late else kept.append(judged))
-            return [(judged.taking.question.key, judged.report) for judged in kept]
+        def choose(reports: Sequence[ReportRef], still_open: AbstractSet[int]) -> list[tuple[int, StoredReport]]:
+            self.questions.learn(reports, still_open)
+            for i, acceptable in fresh.items():
+                late = not acceptable.open_question.open or acceptable.open_question.reported(acceptable.report.slot)
+                (overtaken.append(i) if late else accepted.append(acceptable))
+            return [(acceptable.open_question.question.key, acceptable.report) for acceptable in accepted]
 
         self._store.add_reports(self.questions.newest, choose)
-        self.accepted += len(kept)
-        for judged in kept:
-            self.questions.stored(judged.taking, judged.report.slot)
+        self.accepted += len(accepted)
+        for acceptable in accepted:
+            self.questions.stored(acceptable.open_question, acceptable.report.slot)
         self.questions.announce()
         return overtaken
 
@@ -324,7 +328,7 @@ class AcceptableReport(NamedTuple):
     """A judged report: the claim, its question, the report as it is stored, and whether it is new."""
 
     claim: Claim
-    taking: OpenQuestion
+    open_question: OpenQuestion
     report: StoredReport
     new: bool
 
@@ -339,13 +343,13 @@ def _outcomes(
     sent: Sequence[AnySigned], kind: str, judge: Callable[[AnySigned], Outcome]
 ) -> list[Outcome | TandemError]:
     """Judge each message separately; the result of one that is forged, refused or not judged is its problem."""
-    found: list[Outcome | TandemError] = []
+    outcomes: list[Outcome | TandemError] = []
     for signed in sent:
         try:
             verified_payload(signed, kind)
-            found.append(judge(signed))
+            outcomes.append(judge(signed))
         except TandemError as error:
-            found.append(error)
+            outcomes.append(error)
         except (SQLAlchemyError, OSError):
-            found.append(CannotWrite(_LATER))
-    return found
+            outcomes.append(CannotWrite(_LATER))
+    return outcomes

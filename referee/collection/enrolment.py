@@ -118,15 +118,15 @@ class Registrar:
         for signed, token in requests:
             try:
                 verified_payload(signed, messages.Enrolment.KIND)
-                wanted = parse_payload(signed, messages.Enrolment)
-                code = self._code(token, signed.key, wanted.agents, invitations)
+                enrolment = parse_payload(signed, messages.Enrolment)
+                code = self._code(token, signed.key, enrolment.agents, invitations)
                 if code is not None:
                     codes.setdefault(signed.key, code)
-                if self.issuers and (wanted.again or self.roster.position(signed.key) is None):
-                    vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))
-                if wanted.policy is not None:
-                    policies[signed.key] = canonical.encode(wanted.policy.wire()).decode()
-                outcomes.append(wanted)
+                if self.issuers and (enrolment.again or self.roster.position(signed.key) is None):
+                    vouchers.setdefault(signed.key, checked_voucher(enrolment, signed.key, self.issuers))
+                if enrolment.policy is not None:
+                    policies[signed.key] = canonical.encode(enrolment.policy.wire()).decode()
+                outcomes.append(enrolment)
             except errors.TandemError as error:
                 outcomes.append(error)
         keys = [signed.key for signed, _ in requests]
@@ -134,12 +134,12 @@ class Registrar:
             self._number(keys, outcomes, vouchers, policies, codes)
         except (SQLAlchemyError, OSError):
             return [errors.CannotWrite(_LATER) for _ in requests]
-        found = [
+        replies = [
             wish if isinstance(wish, errors.TandemError) else self._confirmation(key, wish.agents)
             for key, wish in zip(keys, outcomes, strict=True)
         ]
         kind = messages.Enrolled.KIND
-        return [self._identity.envelope(kind, each) if isinstance(each, bytes) else each for each in found]
+        return [self._identity.envelope(kind, each) if isinstance(each, bytes) else each for each in replies]
 
     def refresh(self) -> None:
         with self._lock:
@@ -172,7 +172,7 @@ class Registrar:
                 f"an invitation code is for one person, the host brings {agents:,}: it needs the enrolment token"
             )
         if invitations[code] not in ("", key):
-            raise used()
+            raise invitation_used()
         return code
 
     def _number(
@@ -193,18 +193,18 @@ class Registrar:
         fresh: list[Participant] = []
         for key, wish in zip(keys, outcomes, strict=True):
             if isinstance(wish, messages.Enrolment):
-                known, place = self.roster.find(key), self._used_place(key, wish)
+                participant, place = self.roster.find(key), self._used_place(key, wish)
                 if place is not None:
                     again[key] = place
-                if known is None or place is not None:
+                if participant is None or place is not None:
                     wishes.setdefault(key, wish.agents)
-                if known is not None and known.agents == wish.agents and key in policies:
+                if participant is not None and participant.agents == wish.agents and key in policies:
                     renewed |= {self.roster.before(place): policies[key] for place in self.roster.places(key)}
 
         late: set[str] = set()  # keys whose invitation code another key has used meanwhile
 
-        def choose(others: Iterable[Participant], invitations: Mapping[str, str]) -> list[Participant]:
-            self.roster.extend(others)
+        def choose(participants: Iterable[Participant], invitations: Mapping[str, str]) -> list[Participant]:
+            self.roster.extend(participants)
             holders = dict(invitations)
             after, hosts = self.roster.agents, self.roster.hosts
             individuals = self.roster.individuals
@@ -226,7 +226,7 @@ class Registrar:
             with self._lock:
                 self._store.add_participants(self.roster.agents, choose, vouchers, policies, codes)
                 self.roster.extend(fresh)
-            outcomes[:] = [used() if key in late else each for key, each in zip(keys, outcomes, strict=True)]
+            outcomes[:] = [invitation_used() if key in late else each for key, each in zip(keys, outcomes, strict=True)]
         self._store.renew_policies(renewed)
 
     def _used_place(self, key: str, wish: messages.Enrolment) -> int | None:
@@ -296,14 +296,14 @@ class Registrar:
         return confirmation.encode("ascii")
 
 
-def invited(store: RefereeStore, count: int) -> list[str]:
+def create_invitations(store: RefereeStore, count: int) -> list[str]:
     """Create and return ``count`` invitation codes; only their hashes are stored, so they cannot be returned again."""
     codes = [invitation() for _ in range(count)]
     store.invite(map(invitation_hash, codes))
     return codes
 
 
-def used() -> errors.InvitationUsed:
+def invitation_used() -> errors.InvitationUsed:
     """Return the refusal of an agent that presents another agent's invitation code."""
     return errors.InvitationUsed(
         "an agent with another key has enrolled with this invitation code, and each code is good for one agent. If "
@@ -329,7 +329,7 @@ def vouched(voucher: Credential | Signed, key: str, agents: int, issuers: Sequen
     return check_credential(voucher, key, issuers)
 
 
-def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes:
+def checked_voucher(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes:
     """Verify the voucher of an enrolment and return it in the form that is stored; NotVouched if it is not valid."""
     voucher = enrolment.credential if enrolment.credential is not None else enrolment.grant
     if voucher is None:
@@ -338,10 +338,10 @@ def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes
             f"an issuer must vouch for each participant of this referee: get a {what} of one of its issuers"
         )
     vouched(voucher, key, enrolment.agents, issuers)
-    kept = stored(voucher)
-    if len(kept) > MAX_VOUCHER:
+    encoded = stored(voucher)
+    if len(encoded) > MAX_VOUCHER:
         raise errors.BadMessage(f"a grant has at most {MAX_VOUCHER:,} bytes")
-    return kept
+    return encoded
 
 
 def grant_of(voucher: Credential | Signed) -> Grant | None:
@@ -379,22 +379,22 @@ def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Po
     ``asks`` are kinds of queries. Of the ``enrolled`` agents, those without a policy count as accepting everything.
     PolicyRefused names the kind, the reasons for refusing it, and the number of agents for each reason.
     """
-    most = 0, ""
+    worst = 0, ""
     for kind in sorted(asks):
-        found: dict[str, int] = {}
+        refusals: dict[str, int] = {}
         for policy, agents in policies:
             why = _why_not(kind, scenario, policy)
             if why is not None:
-                found[why] = found.get(why, 0) + agents
-        refusing, reasons = sum(found.values()), ", ".join(f"{agents:,} {why}" for why, agents in found.items())
+                refusals[why] = refusals.get(why, 0) + agents
+        refusing, reasons = sum(refusals.values()), ", ".join(f"{agents:,} {why}" for why, agents in refusals.items())
         if 0 < enrolled <= refusing:
             raise errors.PolicyRefused(
                 f"no enrolled agent accepts questions of kind {kind!r}, which this run asks: {reasons}; no agent was "
                 "asked, and nothing of the curator's budget is spent. Change the scenario, or have agents enrol that "
                 "accept it (local-agent answer --accept, --refuse, --epsilon)"
             )
-        most = max(most, (refusing, f"questions of kind {kind!r}: {reasons}"))
-    return f"{most[0]:,} of {enrolled:,} enrolled agents do not accept {most[1]}" if most[0] else None
+        worst = max(worst, (refusing, f"questions of kind {kind!r}: {reasons}"))
+    return f"{worst[0]:,} of {enrolled:,} enrolled agents do not accept {worst[1]}" if worst[0] else None
 
 
 def _why_not(kind: str, scenario: ResolvedScenario, policy: AgentPolicy) -> str | None:

@@ -102,13 +102,13 @@ def check_configuration(report: Report | PackedReport, digest: str) -> None:
         )
 
 
-def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_open: bool = True) -> StoredReport:
-    """Return a report as it is stored, if it answers the question; ``known`` itself if it repeats that.
+def judge(claim: Claim, asked: Asked, earlier: StoredReport | None = None, still_open: bool = True) -> StoredReport:
+    """Return a report as it is stored, if it answers the question; ``earlier`` itself if it repeats that.
 
-    ``known`` is the participant's earlier report on the question, ``still_open`` whether the question takes answers.
+    ``earlier`` is the participant's report on the question so far, ``still_open`` whether the question takes answers.
 
     Raises the first of these that applies: the report has another configuration (ConfigurationMismatch), is on another
-    question (NotFound), is no answer that the mechanism gives (BadMessage), differs from ``known`` (AlreadyAnswered),
+    question (NotFound), is no answer that the mechanism gives (BadMessage), differs from ``earlier`` (AlreadyAnswered),
     is too late or from a participant that was not asked (PatternViolation), is for another number of agents
     (BadMessage), answers another assignment (ConfigurationMismatch), or has answers packed wrongly (BadMessage).
     """
@@ -117,10 +117,11 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
     if (report.run, report.question) != (asked.run, number):
         raise NotFound(f"this is question {number} of run {asked.run!r}, not {report.question}")
     body = claim.packed(asked.kind)
-    if known is not None:
-        if (known.signature.hex(), known.body, payload(known, asked)) != (claim.signed.signature, body, claim.payload):
+    if earlier is not None:
+        received = claim.signed.signature, body, claim.payload
+        if (earlier.signature.hex(), earlier.body, payload(earlier, asked)) != received:
             raise AlreadyAnswered(f"this agent has already answered question {number}")
-        return known
+        return earlier
     if not still_open:
         raise closed(number)
     slots = check_asked(report, key, asked)
@@ -222,9 +223,9 @@ class Asked:
         slots = self.slots(key) if slots is None else slots
         if len(slots) == 1 and self.batch.roster.alone(self.batch.position(int(slots[0]))):
             return self._individual + pack_index(int(slots[0])).encode() + _END
-        found = canonical.encode(assign(self.batch, key, self.run, self.digest, self.number, self.query).wire())
-        self._digests[key] = hashlib.sha256(found).hexdigest()
-        return found
+        encoded = canonical.encode(assign(self.batch, key, self.run, self.digest, self.number, self.query).wire())
+        self._digests[key] = hashlib.sha256(encoded).hexdigest()
+        return encoded
 
     def fingerprint(self, key: str, slots: Indices | range | None = None) -> str:
         """Return the digest of a participant's assignment; the parameters are those of :meth:`assignment`."""
@@ -264,18 +265,18 @@ def claims(sent: Sequence[Sent | TandemError]) -> list[Claim | TandemError]:
 
     This reads no shared state, so it can run while other reports are stored.
     """
-    found: list[Claim | TandemError] = []
-    for each in sent:
-        if isinstance(each, TandemError):
-            found.append(each)
+    outcomes: list[Claim | TandemError] = []
+    for report in sent:
+        if isinstance(report, TandemError):
+            outcomes.append(report)
             continue
-        signed, body = each
+        signed, body = report
         try:
             kind = Report.KIND if body is None else PackedReport.KIND
-            found.append(read(signed, verified_payload(signed, kind), body))
+            outcomes.append(read(signed, verified_payload(signed, kind), body))
         except TandemError as error:
-            found.append(error)
-    return found
+            outcomes.append(error)
+    return outcomes
 
 
 def verified_payload(signed: AnySigned, kind: str) -> bytes:
@@ -295,11 +296,11 @@ def receipts(
     referee: Identity, claimed: Sequence[Claim | TandemError], problems: Sequence[TandemError | None], now: int
 ) -> list[bytes | TandemError]:
     """Return for each report its signed receipt in JSON if it was stored, else the problem."""
-    found: list[bytes | TandemError] = []
+    replies: list[bytes | TandemError] = []
     for claim, problem in zip(claimed, problems, strict=True):
         if problem is not None or isinstance(claim, TandemError):
-            found.append(problem or Forged("not verified"))
+            replies.append(problem or Forged("not verified"))
         else:
             report = claim.report
-            found.append(receipt_for(referee, report.run, report.question, claim.signed.signature, now))
-    return found
+            replies.append(receipt_for(referee, report.run, report.question, claim.signed.signature, now))
+    return replies

@@ -58,10 +58,10 @@ class _Network:
     def apply(self, values: Words) -> Words:
         if len(values) < _MANY:
             return self._walk(values, self._permute)
-        found = np.empty_like(values)
-        parts = [slice(at, at + _PIECE) for at in range(0, len(values), _PIECE)]
-        on_all_cores(lambda part: _permuted(values[part], self.keys, self.half, self.size, found[part]), parts)
-        return found
+        permuted = np.empty_like(values)
+        parts = [slice(begin, begin + _PIECE) for begin in range(0, len(values), _PIECE)]
+        on_all_cores(lambda part: _permuted(values[part], self.keys, self.half, self.size, permuted[part]), parts)
+        return permuted
 
     def invert(self, values: Words) -> Words:
         return self._walk(values, self._undo)
@@ -97,10 +97,10 @@ class Order:
         if not 1 <= size <= 1 << 32:
             raise ValueError(f"size must be in 1..2^32, got {size}")
         self.size = size
-        found = read_layers(seed)
-        if found[-1].start >= size:
+        layers = read_layers(seed)
+        if layers[-1].start >= size:
             raise ValueError(f"a layer of the order's seed begins behind its {size} agents")
-        self._layers = [(layer.start, _Network(layer.key, size - layer.start)) for layer in found]
+        self._layers = [(layer.start, _Network(layer.key, size - layer.start)) for layer in layers]
 
     def slice(self, start: int, count: int) -> Indices:
         """Return the agents at positions start..start+count-1 of the order, int64."""
@@ -154,13 +154,13 @@ agents in one core's share of the work."""
 
 
 @njit
-def _permuted(values: Words, keys: Words, half: np.uint64, size: int, found: Words) -> None:
+def _permuted(values: Words, keys: Words, half: np.uint64, size: int, output: Words) -> None:
     """Do what :meth:`_Network._walk` does with ``_permute``, one part at a time; inner loops are vectorized."""
     mask = (np.uint64(1) << half) - np.uint64(1)
     lefts, rights = np.empty(_PART, dtype=np.uint64), np.empty(_PART, dtype=np.uint64)
     places = np.empty(_PART, dtype=np.uint32)  # indices of the part's values that are still outside the range
     for first in range(0, len(values), _PART):
-        out = found[first : first + _PART]
+        out = output[first : first + _PART]
         out[:] = values[first : first + _PART]
         left = len(out)
         for k in range(left):
@@ -196,10 +196,10 @@ def read_layers(seed: str) -> list[Layer]:
     """Return the layers of a seed, whose starts ascend from 0; ValueError if it is no seed."""
     layers = []
     for number, text in enumerate(seed.split("/")):
-        found = _LAYER.fullmatch(text)
-        if found is None or (found[1] is None) != (number == 0):
+        match = _LAYER.fullmatch(text)
+        if match is None or (match[1] is None) != (number == 0):
             raise ValueError(f"layer {number} of an order's seed is none")
-        layers.append(Layer(int(found[1] or 0), found[2]))
+        layers.append(Layer(int(match[1] or 0), match[2]))
     if any(after.start <= before.start for before, after in itertools.pairwise(layers)):
         raise ValueError("the layers of an order's seed do not ascend")
     return layers
@@ -246,8 +246,8 @@ class MassBatch:
         return int(np.count_nonzero(np.diff(self._begins)))
 
     def slots(self, key: str) -> range:
-        found = (self._slots_at(place) for place in self.roster.places(key) if place + 1 < len(self._begins))
-        return next((slots for slots in found if len(slots)), range(0))
+        ranges = (self._slots_at(place) for place in self.roster.places(key) if place + 1 < len(self._begins))
+        return next((slots for slots in ranges if len(slots)), range(0))
 
     def _slots_at(self, place: int) -> range:
         return range(int(self._begins[place]), int(self._begins[place + 1]))
@@ -305,25 +305,25 @@ def _put(mask: Mask, agents: Indices, put: bool) -> None:
 
 def _ranks(mask: Mask, bounds: Indices) -> Indices:
     """Return how many bits of a mask are set before each of some ascending bounds."""
-    found = np.zeros(len(bounds), dtype=np.int64)
+    ranks = np.zeros(len(bounds), dtype=np.int64)
     before = 0
-    for at in range(0, len(mask), PIECE):
-        begin, end = 8 * at, 8 * min(at + PIECE, len(mask))
-        counts = np.concatenate([[0], np.cumsum(np.unpackbits(mask[at : at + PIECE]), dtype=np.int64)])
+    for start in range(0, len(mask), PIECE):
+        begin, end = 8 * start, 8 * min(start + PIECE, len(mask))
+        counts = np.concatenate([[0], np.cumsum(np.unpackbits(mask[start : start + PIECE]), dtype=np.int64)])
         inside = slice(*np.searchsorted(bounds, [begin, end]))
-        found[inside] = before + counts[bounds[inside] - begin]
+        ranks[inside] = before + counts[bounds[inside] - begin]
         before += int(counts[-1])
-    found[np.searchsorted(bounds, 8 * len(mask)) :] = before
-    return found
+    ranks[np.searchsorted(bounds, 8 * len(mask)) :] = before
+    return ranks
 
 
 def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
     """Take the next ``count`` agents from the cohorts, oldest first (fewer if there are no more)."""
     parts: list[Part] = []
     for cohort in cohorts:
-        wanted = min(count - sum(p.stop - p.start for p in parts), cohort.agents - cohort.used)
-        if wanted > 0:
-            parts.append(Part(cohort.first, cohort.used, cohort.used + wanted))
+        size = min(count - sum(p.stop - p.start for p in parts), cohort.agents - cohort.used)
+        if size > 0:
+            parts.append(Part(cohort.first, cohort.used, cohort.used + size))
     return tuple(parts)
 
 
@@ -334,14 +334,14 @@ def passed_over(run: str, order: Mapping[int, int], since: Iterable[StoredQuesti
     the questions of all runs that were opened after the run's last one. Each part is [run, question, order, start,
     stop], with positions start to stop (exclusive); parts are sorted by order and position.
     """
-    found = [
+    parts = [
         [question.run, question.question, part.cohort, part.start, part.stop]
         for question in since
         if question.run != run and question.again is None
         for part in question.parts
         if part.cohort in order and part.start >= order[part.cohort]
     ]
-    return sorted(found, key=lambda part: (part[2], part[3]))
+    return sorted(parts, key=lambda part: (part[2], part[3]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from referee.collection.enrolment import Registrar
 from referee.collection.judging import Asked, not_asked
 from referee.collection.order import AnyBatch, form_batch
 from referee.store import RefereeStore
-from referee.tables import Cohort, StoredQuestion, Taken
+from referee.tables import Cohort, ReportRef, StoredQuestion
 
 GATHER = 0.01  # seconds for which further reports may join the first before they are counted together
 REMEMBERED = 4  # closed questions, the last ones read, that stay in memory beside the open ones
@@ -50,7 +50,7 @@ class OpenQuestions:
         self._arrived = threading.Condition()
         self._news = 0
         self._heard = threading.local()
-        self._taking: dict[tuple[str, int], OpenQuestion] = {}
+        self._loaded: dict[tuple[str, int], OpenQuestion] = {}
         self._runs: dict[str, Agreed] = {}
         self.newest = store.last_report()
         self.open = list(store.open_questions().values())
@@ -59,15 +59,15 @@ class OpenQuestions:
     def find(self, run: str, number: int) -> OpenQuestion | None:
         """Return a question of a run, and who has reported on it; one thread at a time reads it from the store."""
         key = (run, number)
-        known = self._taking.get(key)
-        if known is not None:
-            return known
+        open_question = self._loaded.get(key)
+        if open_question is not None:
+            return open_question
         with self.lock:
-            known = self._taking.get(key)
-            if known is None and (question := self._store.question(run, number)) is not None:
+            open_question = self._loaded.get(key)
+            if open_question is None and (question := self._store.question(run, number)) is not None:
                 cohorts = {cohort.first: cohort for cohort in self._store.cohorts()}
-                known = self._enter(question, cohorts, self._store.slots(question))
-            return known
+                open_question = self._enter(question, cohorts, self._store.slots(question))
+            return open_question
 
     def _enter(
         self, question: StoredQuestion, cohorts: Mapping[int, Cohort], reports: Iterable[tuple[int, int]]
@@ -75,22 +75,22 @@ class OpenQuestions:
         if any(cohort.first + cohort.agents > self._registrar.roster.agents for cohort in cohorts.values()):
             self._registrar.refresh()  # afterwards the roster has every participant that was asked
         asked = self._asked(question, cohorts)
-        known = self._taking[question.run, question.question] = OpenQuestion(question, asked, reports)
-        for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
-            del self._taking[old]
-        return known
+        open_question = self._loaded[question.run, question.question] = OpenQuestion(question, asked, reports)
+        for old in [k for k, t in self._loaded.items() if not t.open][: -REMEMBERED or None]:
+            del self._loaded[old]
+        return open_question
 
     def known(self, run: str, number: int, key: str | None = None) -> OpenQuestion:
         """Return a question like :meth:`find`; NotFound if there is none, PatternViolation if ``key`` is not enrolled.
 
         Anybody can make keys, so only an enrolled one may cause a closed question and all its reports to be reread.
         """
-        if key is not None and (run, number) not in self._taking and not self._registrar.knows(key):
+        if key is not None and (run, number) not in self._loaded and not self._registrar.knows(key):
             raise not_asked(number)
-        taking = self.find(run, number)
-        if taking is None:
+        open_question = self.find(run, number)
+        if open_question is None:
             raise NotFound(f"run {run!r} has no question {number}")
-        return taking
+        return open_question
 
     def _asked(self, question: StoredQuestion, cohorts: Mapping[int, Cohort]) -> Asked:
         def form() -> AnyBatch:
@@ -115,7 +115,7 @@ class OpenQuestions:
         """Read what other processes have stored: questions opened or closed, and reports."""
         with self.lock:
             questions = self._store.open_questions()
-            self.learn(self._store.taken(self.newest), questions.keys())
+            self.learn(self._store.reports_after(self.newest), questions.keys())
             fresh = [place for place in questions.values() if place not in self.open]
             for run, number in fresh:
                 self.find(run, number)  # load it before an agent polls for it
@@ -123,16 +123,16 @@ class OpenQuestions:
         if fresh:
             self.on_question()
 
-    def learn(self, taken: Sequence[Taken], still_open: AbstractSet[int]) -> None:
+    def learn(self, reports: Sequence[ReportRef], still_open: AbstractSet[int]) -> None:
         """Update which reports others have stored, and which questions are still open."""
-        takings = {taking.question.key: taking for taking in self._taking.values()}
-        for report in taken:
+        open_questions = {open_question.question.key: open_question for open_question in self._loaded.values()}
+        for report in reports:
             self.newest = report.number
-            if report.question in takings:
-                takings[report.question].enter(report.slot, report.number)
-        for key, taking in takings.items():
-            taking.open = taking.open and key in still_open
-        if taken:
+            if report.question in open_questions:
+                open_questions[report.question].enter(report.slot, report.number)
+        for key, open_question in open_questions.items():
+            open_question.open = open_question.open and key in still_open
+        if reports:
             self.announce()
 
     def open_new(self, question: StoredQuestion, entry: SignedEntry, cohorts: Mapping[int, Cohort]) -> None:
@@ -148,14 +148,14 @@ class OpenQuestions:
             self.open = [*self.open, (question.run, question.question)]
         self.on_question()
 
-    def closed(self, taking: OpenQuestion) -> None:
-        key = (taking.question.run, taking.question.question)
-        self._taking.get(key, taking).open = taking.open = False
+    def closed(self, open_question: OpenQuestion) -> None:
+        key = (open_question.question.run, open_question.question.question)
+        self._loaded.get(key, open_question).open = open_question.open = False
         self.open = [other for other in self.open if other != key]
 
-    def stored(self, taking: OpenQuestion, slot: int) -> None:
+    def stored(self, open_question: OpenQuestion, slot: int) -> None:
         self.newest += 1
-        taking.enter(slot, self.newest)
+        open_question.enter(slot, self.newest)
 
     def announce(self) -> None:
         with self._arrived:
@@ -164,17 +164,19 @@ class OpenQuestions:
 
     def wait(self, seconds: float) -> None:
         """Sleep until reports arrive that this thread has not yet seen; at most ``seconds``, and at most one second."""
-        seen = getattr(self._heard, "news", 0)
+        news = getattr(self._heard, "news", 0)
         with self._arrived:
             # If reports came since the caller's last check, do not sleep.
-            if self._arrived.wait_for(lambda: self._news != seen, min(seconds, 1.0)):
+            if self._arrived.wait_for(lambda: self._news != news, min(seconds, 1.0)):
                 # Individuals report one by one: gather several, rather than have the caller check after each one. Once
                 # a question is complete, return at once.
                 self._arrived.wait_for(self._complete, GATHER)
             self._heard.news = self._news
 
     def _complete(self) -> bool:
-        return any(taking is not None and taking.complete for taking in map(self._taking.get, self.open))
+        return any(
+            open_question is not None and open_question.complete for open_question in map(self._loaded.get, self.open)
+        )
 
 
 class OpenQuestion:

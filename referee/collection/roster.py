@@ -66,11 +66,11 @@ class Roster:
         key, position = bytes.fromhex(participant.key), len(self._keys)
         if participant.first != self.agents or participant.agents < 1:
             raise ValueError(f"agent {self.agents} does not belong to exactly one participant")
-        known = self._positions.get(key)
-        if known is not None:
-            if participant.agents > 1 or not self.alone(known):
+        place = self._positions.get(key)
+        if place is not None:
+            if participant.agents > 1 or not self.alone(place):
                 raise ValueError("a host is listed twice")
-            self._earlier[position] = known
+            self._earlier[position] = place
         self._positions[key] = position
         if position + 1 == len(self._firsts):
             self._firsts = np.concatenate([self._firsts, np.zeros(position + 1, dtype=np.int64)])
@@ -166,13 +166,13 @@ class ListedRoster(Roster):
         raise ValueError("no participant can be added to the list of a run that has ended")
 
     def position(self, key: str) -> int | None:
-        wanted = bytes.fromhex(key)
-        word = np.uint64(int.from_bytes(wanted[:8], "big"))
+        raw = bytes.fromhex(key)
+        word = np.uint64(int.from_bytes(raw[:8], "big"))
         # An attacker can make many keys with the same prefix; those are compared in full.
         alike = slice(self._words.searchsorted(word), self._words.searchsorted(word, "right"))
         places: list[int] = self._order[alike].tolist()
-        at = bisect_right(places, wanted, key=self._key) - 1
-        return places[at] if at >= 0 and self._key(places[at]) == wanted else None
+        index = bisect_right(places, raw, key=self._key) - 1
+        return places[index] if index >= 0 and self._key(places[index]) == raw else None
 
     def _key(self, position: int) -> bytes:
         return bytes(self._listed[position])

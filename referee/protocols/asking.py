@@ -123,9 +123,9 @@ class LevelTestPlan(EstimatePlan):
                 what = "only a sequential test bears liars: set agents.test=sequential, bounds=tight"
                 raise BadScenario(f"agents.liars: {what}")
             fixed = int(plan(scenario, "paper").answers.value) if paper else 0
-        found = cls(agents.value_mechanism, scenario.beta, agents.liars, low, high, agents.batch, fixed)
-        found.check(each * scenario.curator.rounds)
-        return found
+        level_plan = cls(agents.value_mechanism, scenario.beta, agents.liars, low, high, agents.batch, fixed)
+        level_plan.check(each * scenario.curator.rounds)
+        return level_plan
 
     def check(self, tests: int) -> None:
         """Refuse so many tests if no number of answers separates their levels, or the paper's number does not.
@@ -193,15 +193,15 @@ def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Qu
     return asked
 
 
-def means_by_slot(answers: Answers, mechanism: Mechanism, of: int, unknown: float) -> tuple[Floats, Indices]:
-    """Return the mean of the answers about each of ``of`` things, and the number of answers about it.
+def means_by_slot(answers: Answers, mechanism: Mechanism, size: int, unknown: float) -> tuple[Floats, Indices]:
+    """Return the mean of the answers about each of ``size`` things, and the number of answers about it.
 
     An agent's slot determines what it is asked about. A thing that no one answered about has the mean ``unknown``.
     """
-    about = answers.slots % of
-    counts = np.bincount(about, minlength=of)
-    sums = np.bincount(about, weights=mechanism.unbias(answers.values), minlength=of)
-    return np.divide(sums, counts, out=np.full(of, unknown), where=counts > 0), counts
+    items = answers.slots % size
+    counts = np.bincount(items, minlength=size)
+    sums = np.bincount(items, weights=mechanism.unbias(answers.values), minlength=size)
+    return np.divide(sums, counts, out=np.full(size, unknown), where=counts > 0), counts
 
 
 def estimate_mean(query: Query, answering: EstimatePlan, count: int, among: int, *, once: bool = True) -> JudgingScript:

@@ -76,8 +76,8 @@ class Comparison:
         difference = {"value": self.value, "low": self.low, "high": self.high, "confidence": self.confidence}
         likely = {"low": self.likely[0], "high": self.likely[1], "confidence": LIKELY}
         probably = {"low": self.probable[0], "high": self.probable[1], "confidence": PROBABLE}
-        found = {"difference": difference, "likely": likely, "probably": probably}
-        return {"with": self.rival, **found, "agents": self.agents}
+        intervals = {"difference": difference, "likely": likely, "probably": probably}
+        return {"with": self.rival, **intervals, "agents": self.agents}
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ class BestConstant:
         return BestConstant(replace(self.candidate, estimate=estimate), self.comparison.vague)
 
     def wire(self) -> dict[str, Any]:
-        of = self.candidate
-        known = {"hypothesis": of.hypothesis.wire(), "estimate": of.estimate.wire(), "asked": of.asked}
-        return {**known, **self.comparison.wire()}
+        best = self.candidate
+        fields = {"hypothesis": best.hypothesis.wire(), "estimate": best.estimate.wire(), "asked": best.asked}
+        return {**fields, **self.comparison.wire()}
 
 
 @dataclass(frozen=True)
@@ -278,10 +278,10 @@ class ProblemPlan(PlanInputs, Generic[P]):
     def bits(self) -> BitMechanism:
         return as_bits(self.mechanism)
 
-    def oracle(self, known: str) -> FrequencyOracle:
-        """Return the mechanism, if agents report an item; else :class:`BadScenario` that names those ``known``."""
+    def oracle(self, mechanisms: str) -> FrequencyOracle:
+        """Return the mechanism, if agents report an item; else :class:`BadScenario` that names ``mechanisms``."""
         if not isinstance(self.mechanism, FrequencyOracle):
-            raise BadScenario(f"{self.problem.name} needs a frequency oracle as agents.mechanism: take {known}")
+            raise BadScenario(f"{self.problem.name} needs a frequency oracle as agents.mechanism: take {mechanisms}")
         return self.mechanism
 
 
@@ -335,17 +335,17 @@ class Ablation(Protocol):
     """A problem's protocol with one side left out: it shows what the other side is needed for."""
 
     def __init__(self, name: str, side: Party) -> None:
-        whole = PROTOCOLS[name]
-        if not issubclass(whole, ProblemProtocol):
+        kind = PROTOCOLS[name]
+        if not issubclass(kind, ProblemProtocol):
             raise BadScenario(f"nothing remains of protocol {name!r} for {side} alone")
         self.side = side
-        self.whole: ProblemProtocol[Any] = whole()
-        self.problem = whole.problem
+        self.full: ProblemProtocol[Any] = kind()
+        self.problem = kind.problem
         self.pattern = pattern_of(name, side)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        alone = self.whole.curator_alone if self.side == "curator" else self.whole.agents_alone
-        return alone(self.whole.plan(scenario), public)
+        alone = self.full.curator_alone if self.side == "curator" else self.full.agents_alone
+        return alone(self.full.plan(scenario), public)
 
 
 def halts(scenario: Scenario) -> bool:
@@ -388,7 +388,7 @@ def shown_by(scenario: Scenario, gap: float | None = None) -> str:
     claimed = PROTOCOLS[scenario.protocol] if scenario.alone is None else Protocol
     agents, level = scenario.agents, scenario.levels[1]
     bound = f", {tested_loss(scenario)}," if agents.bound != UNIT else ""
-    shown = claimed.done.format(
+    claim = claimed.done.format(
         alpha=f"{scenario.alpha:g}",
         gap=difference_in_words(agents.loss, agents.costs, scenario.alpha if gap is None else gap),
         beta=f"{scenario.beta:g}",
@@ -397,14 +397,14 @@ def shown_by(scenario: Scenario, gap: float | None = None) -> str:
         more=difference_in_words(agents.loss, agents.costs, level),
     )
     lies = f"; if of the first n answers, for every n, at most {agents.liars:g} n are lies" if agents.liars else ""
-    return shown + lies
+    return claim + lies
 
 
 def check_problem(scenario: Scenario) -> None:
     """Refuse a scenario whose problem is not that of its protocol; BadScenario names both."""
-    wanted, given = PROTOCOLS[scenario.protocol].problem, scenario.problem and scenario.problem.name
-    if given != wanted:
-        raise BadScenario(f"protocol {scenario.protocol} is about problem {wanted or 'none'}, found {given or 'none'}")
+    expected, name = PROTOCOLS[scenario.protocol].problem, scenario.problem and scenario.problem.name
+    if name != expected:
+        raise BadScenario(f"protocol {scenario.protocol} is about problem {expected or 'none'}, found {name or 'none'}")
 
 
 def protocol_of(scenario: ResolvedScenario) -> Protocol:
@@ -414,16 +414,16 @@ def protocol_of(scenario: ResolvedScenario) -> Protocol:
     for which this protocol's intervals or the agents' mechanism do not allow.
     """
     check_problem(scenario)
-    whole = PROTOCOLS[scenario.protocol]
-    found = whole() if scenario.alone is None else Ablation(scenario.protocol, scenario.alone)
-    if scenario.agents.liars and not found.supports_byzantine_agents:
+    kind = PROTOCOLS[scenario.protocol]
+    protocol = kind() if scenario.alone is None else Ablation(scenario.protocol, scenario.alone)
+    if scenario.agents.liars and not protocol.supports_byzantine_agents:
         raise BadScenario(f"agents.liars: {scenario.protocol} has no intervals that bear liars: leave it out")
     if scenario.agents.liars and not isinstance(scenario.agents.mechanism, BitMechanism):
         name = scenario.agents.mechanism.name
         raise BadScenario(
             f"agents.liars: a liar moves answers of {name} as far as it likes: take warner, or leave it out"
         )
-    return found
+    return protocol
 
 
 BALL = (

@@ -95,10 +95,10 @@ class Discrepancy(Protocol):
                 answer, pairs = pairs[-1].hypothesis, []
                 reason = f"{all_used(t)}; the last one's rival was better, and is the answer"
             break
-        query, kept = LossQuery(hypothesis=answer), int(KEPT * plan.count)
-        tested = yield from estimate_mean(query, plan.alone.answering, at_once(kept, alike=True), 1)
-        yield Progress("tested", {"asked": tested.asked})
-        return Outcome(status, t, answer, tested.estimate, reason, summary=tested.summary, pairs=tuple(pairs))
+        query, count = LossQuery(hypothesis=answer), int(KEPT * plan.count)
+        finding = yield from estimate_mean(query, plan.alone.answering, at_once(count, alike=True), 1)
+        yield Progress("tested", {"asked": finding.asked})
+        return Outcome(status, t, answer, finding.estimate, reason, summary=finding.summary, pairs=tuple(pairs))
 
 
 def _rivals(plan: PairsPlan) -> Generator[Any, Any, list[tuple[str, Hypothesis]]]:
@@ -121,11 +121,11 @@ def _compared(
     verdict: Verdict | None = None
     for name, rival in rivals:
         query = PairQuery(hypothesis=hypothesis, rival=rival)
-        found = yield from test_mean(query, plan.levels, plan.rounds * len(rivals))
-        verdict, mean = found.verdict, found.estimate
+        finding = yield from test_mean(query, plan.levels, plan.rounds * len(rivals))
+        verdict, mean = finding.verdict, finding.estimate
         value, low, high = (2.0 * end - 1.0 for end in (mean.value, mean.low, mean.high))
         pairs.append(TestedPair(name, rival, value, low, high, mean.confidence))
-        yield Progress(f"round {t}, against {name}: {value:+.4f}", {"asked": found.asked})
+        yield Progress(f"round {t}, against {name}: {value:+.4f}", {"asked": finding.asked})
         if verdict != "below":
             break
     return verdict, pairs

@@ -96,19 +96,19 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
     if tally.wrong is not None:
         outcome = _unknown(outcome, tally.wrong)
     elif tally.answered < least:
-        outcome = _but(
+        outcome = _exhausted(
             outcome,
             f"{tally.answered:,} of {tally.asked:,} agents answered, and the guarantee takes {least:,}{_ENROL}",
         )
     elif scenario.problem is not None and least and (short := tally.short_of(least / tally.asked)):
-        outcome = _but(outcome, short)
+        outcome = _exhausted(outcome, short)
     return _with_silent(outcome, list(tally.about.values()), scenario)
 
 
 _ENROL = ": enrol more agents, or give them a longer agents.deadline"
 
 
-def _but(outcome: Outcome, why: str) -> Outcome:
+def _exhausted(outcome: Outcome, why: str) -> Outcome:
     return replace(outcome, status="exhausted", reason=f"{outcome.reason}{BUT}{why}")
 
 
@@ -172,16 +172,16 @@ class _AnswerTally:
         ones, bits = int(answers.values.sum(dtype=np.int64)), len(answers.values)
         self._ones += ones
         self._bits += bits
-        for what, found, among in (
+        for subject, count, among in (
             (f"question {self._questions}", ones, bits),
             (f"the first {self._questions} questions", self._ones, self._bits),
         ):
-            if self.wrong is None and implausible(self._mechanism, found, among, most_adversarial(among, self._liars)):
+            if self.wrong is None and implausible(self._mechanism, count, among, most_adversarial(among, self._liars)):
                 low, high = 1.0 - self._mechanism.truth, self._mechanism.truth
                 self.wrong = (
-                    f"{found:,} of {among:,} answers to {what} are 1, where honest ones are with a chance of {low:.3f} "
-                    f"to {high:.3f} whatever people are like: answers were left out because of what they say, or many "
-                    "agents lie"
+                    f"{count:,} of {among:,} answers to {subject} are 1, where honest ones are with a chance of "
+                    f"{low:.3f} to {high:.3f} whatever people are like: answers were left out because of what they "
+                    "say, or many agents lie"
                 )
 
 
@@ -190,10 +190,10 @@ def _unknown(outcome: Outcome, wrong: str) -> Outcome:
         return estimate.model_copy(update={"low": 0.0, "high": 1.0})
 
     return replace(
-        _but(outcome, wrong),
+        _exhausted(outcome, wrong),
         estimate=None if outcome.estimate is None else vague(outcome.estimate),
         tasks=tuple(_unknown(task, wrong) for task in outcome.tasks),
-        judged=tuple(replace(one, estimate=vague(one.estimate)) for one in outcome.judged),
+        judged=tuple(replace(candidate, estimate=vague(candidate.estimate)) for candidate in outcome.judged),
         gap=None if outcome.gap is None else 1.0,
         comparison=None if outcome.comparison is None else outcome.comparison.vague,
         constant=None if outcome.constant is None else outcome.constant.vague,
@@ -236,18 +236,18 @@ def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: R
     tasks = tuple(_with_silent(task, questions, scenario) for task in outcome.tasks)
     confidence, summary = 1.0 - scenario.beta, outcome.summary
     if summary is not None:
-        found = silence_bound([(summary.asked, summary.count)], confidence, summary.among)
+        silence = silence_bound([(summary.asked, summary.count)], confidence, summary.among)
     else:
-        found = silence_bound(questions, confidence)
+        silence = silence_bound(questions, confidence)
     if tasks:
-        found = max((t.silent.silence for t in tasks if t.silent), key=lambda s: s.most, default=None)
-    if found is None:
+        silence = max((t.silent.silence for t in tasks if t.silent), key=lambda s: s.most, default=None)
+    if silence is None:
         return replace(outcome, tasks=tasks)
-    estimate = None if outcome.estimate is None else found.widened(outcome.estimate)
-    gap = None if outcome.gap is None else found.exceeded(outcome.gap)
+    estimate = None if outcome.estimate is None else silence.widened(outcome.estimate)
+    gap = None if outcome.gap is None else silence.exceeded(outcome.gap)
     left_out = None if summary is None else summary.left_out()
     matters = any(t.silent.matters for t in tasks if t.silent) if tasks else _matters(outcome, left_out, scenario)
-    return replace(outcome, tasks=tasks, silent=Silent(found, estimate, gap, left_out, matters))
+    return replace(outcome, tasks=tasks, silent=Silent(silence, estimate, gap, left_out, matters))
 
 
 def _matters(outcome: Outcome, left_out: Estimate | None, scenario: ResolvedScenario) -> bool:
@@ -291,15 +291,15 @@ def check_learned(scenario: ResolvedScenario, asked: Learn, learned: Learned) ->
 
     The number of features is compared only where it is known without anybody's data: for simulated people.
     """
-    learner, found = scenario.curator.learner, learned.hypothesis
-    if learner is not None and not learner.can_give(found):
+    learner, hypothesis = scenario.curator.learner, learned.hypothesis
+    if learner is not None and not learner.can_give(hypothesis):
         raise PeerMisbehaved(
-            f"the curator released a hypothesis of kind {found.kind!r} that its learner {learner.name!r}, with the "
-            "settings of the scenario, cannot give"
+            f"the curator released a hypothesis of kind {hypothesis.kind!r} that its learner {learner.name!r}, with "
+            "the settings of the scenario, cannot give"
         )
-    known = scenario.source.distribution
-    if asked.task is None and known is not None and found.min_features > known.dimension:
+    distribution = scenario.source.distribution
+    if asked.task is None and distribution is not None and hypothesis.min_features > distribution.dimension:
         raise PeerMisbehaved(
-            f"the curator released a hypothesis over {found.min_features:,} features, its people have "
-            f"{known.dimension:,}"
+            f"the curator released a hypothesis over {hypothesis.min_features:,} features, its people have "
+            f"{distribution.dimension:,}"
         )

@@ -83,17 +83,17 @@ def _decided(world: int, reason: str) -> Outcome:
 def _decided_alone(
     plan: ProblemPlan[HypothesisTesting],
     public: int,
-    seen: SideEvidence,
+    evidence: SideEvidence,
     simulated: Callable[[ProblemPlan[HypothesisTesting], RandomSource], SideEvidence],
     world: int,
 ) -> Outcome:
     """End with one side's evidence; with the reduction, simulate the other side, or answer ``world`` at once."""
     if not plan.problem.reduction:
-        return _decided_by(seen)
+        return _decided_by(evidence)
     coins = RandomSource.seeded(public, "reduction")
     if coins.derive("at once").uniforms(1)[0] < (0.5 - plan.beta) / 2.0:
         return _decided(world, "answered at once, as the reduction does")
-    return _decided_by(seen, simulated(plan, coins))
+    return _decided_by(evidence, simulated(plan, coins))
 
 
 def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
@@ -136,8 +136,8 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
         count = at_once(plan.count, alike=True)  # refused before the curator spends anything
         feature = yield from _select(plan)
         answers = EstimatePlan(plan.bits, plan.beta)
-        found = yield from estimate_mean(CoordinateQuery(first=feature), answers, count, 1, once=False)
-        return _ended(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
+        finding = yield from estimate_mean(CoordinateQuery(first=feature), answers, count, 1, once=False)
+        return _ended(feature, finding.estimate.value, finding.estimate, f"{finding.asked:,} agents were asked")
 
     def curator_alone(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
         feature = yield from _select(plan)
@@ -216,14 +216,14 @@ class BlenderProtocol(ProblemProtocol[Blender]):
         """
         problem, oracle = plan.problem, plan.oracle("olh, hadamard or krr")
         half = plan.count // 2
-        others = at_once(plan.count - half)  # no fewer than that half: refused before anybody is asked
+        rest = at_once(plan.count - half)  # no fewer than that half: refused before anybody is asked
         query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
         answers: Answers = yield AskAgents(query, half)
         items: list[int] = find(query, oracle, answers, plan.beta)[: problem.most].tolist()
         yield Progress(f"{len(items)} items are listed", {})
         if not items:
             return _combined([], [])
-        return _combined(items, [(yield from _shares_by_agents(items, problem, oracle, others, public))])
+        return _combined(items, [(yield from _shares_by_agents(items, problem, oracle, rest, public))])
 
 
 def _list_head(plan: ProblemPlan[Blender]) -> Generator[AskCurator | Progress, Any, CountedHead]:

@@ -54,8 +54,8 @@ class LocalPlan:
         return cls(target.dimension, target.norm, target.coordinate, learning, testing, EstimatePlan.of(scenario))
 
     def tested(self, hypothesis: Linear, iterations: int, reason: str) -> Script:
-        found = yield from estimate_mean(LossQuery(hypothesis=hypothesis), self.answering, self.testing, 1)
-        return Outcome("exhausted", iterations, hypothesis, found.estimate, reason, summary=found.summary)
+        finding = yield from estimate_mean(LossQuery(hypothesis=hypothesis), self.answering, self.testing, 1)
+        return Outcome("exhausted", iterations, hypothesis, finding.estimate, reason, summary=finding.summary)
 
 
 @PROTOCOLS.register("local-averages")
@@ -96,11 +96,11 @@ def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tupl
     spread = np.array([mechanism.variance(mean) for mean in np.clip(means, 0.0, 1.0).tolist()])
     unit = np.full(query.moments, query.bound)
     unit[-2] = 1.0
-    found = (2.0 * means - 1.0) * unit
+    estimates = (2.0 * means - 1.0) * unit
     variances = spread / np.maximum(counts, 1) * (2.0 * unit) ** 2
-    found[-1] = means[-1] * query.norm**2 if counts[-1] else 0.0
+    estimates[-1] = means[-1] * query.norm**2 if counts[-1] else 0.0
     variances[-1] = spread[-1] / max(int(counts[-1]), 1) * query.norm**4
-    return found, variances
+    return estimates, variances
 
 
 def discriminant(means: Floats, variances: Floats) -> Linear:
@@ -152,9 +152,9 @@ class LocalGradientDescent(Protocol):
         width = plan.dimension + 1
         # |slope| <= 1: no coordinate of a gradient is greater than the record's, or than the intercept's.
         bound = max(1.0, plan.coordinate)
-        each = scenario.agents.answers
-        steps = max(1, min(MAX_STEPS, each * plan.learning // (MIN_PER_COORDINATE * width)))
-        groups = -(-steps // each)
+        limit = scenario.agents.answers
+        steps = max(1, min(MAX_STEPS, limit * plan.learning // (MIN_PER_COORDINATE * width)))
+        groups = -(-steps // limit)
         iterate, total = np.zeros(width), np.zeros(width)
         # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.
         stride = 4.0 / (plan.norm**2 + 1.0)
@@ -200,18 +200,18 @@ class StatisticalQueryProtocol(ProblemProtocol[StatisticalQuery]):
         sizes = [plan.count // len(queries) + (number < plan.count % len(queries)) for number in range(len(queries))]
         for size in sizes:
             at_once(size, alike=True)
-        found: list[QueryAnswer] = []
+        estimates: list[QueryAnswer] = []
         asked, widest = 0, 0.0
         for number, (query, size) in enumerate(zip(queries, sizes, strict=True), start=1):
             answers: Answers = yield AskAgents(query, size)
             asked += answers.asked
             width = plan.problem.width(mechanism.truth, len(answers.values), plan.beta)
             mean = float(mechanism.unbias(answers.values).mean()) if len(answers.values) else 0.5
-            low, value, high = (min(max(at, 0.0), 1.0) for at in (mean - width, mean, mean + width))
-            found.append(QueryAnswer(value=value, low=low, high=high))
+            low, value, high = (min(max(end, 0.0), 1.0) for end in (mean - width, mean, mean + width))
+            estimates.append(QueryAnswer(value=value, low=low, high=high))
             widest = max(widest, width)
             yield Progress(f"query {number} is answered", {"round": number, "rounds": len(queries)})
-        answer = QueryAnswers(answers=tuple(found), confidence=down(1.0 - plan.beta))
+        answer = QueryAnswers(answers=tuple(estimates), confidence=down(1.0 - plan.beta))
         reason = f"{asked:,} agents were asked {len(queries)} queries"
         if widest <= plan.alpha:
             return Outcome("done", 1, answer, None, reason)

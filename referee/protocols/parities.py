@@ -106,8 +106,8 @@ def _search_parity(
     """Search with ``count`` agents for the parity of x that most often equals ``sign``; of 63 features at most."""
     width = min(c, 63)
     search = yield from ask_coded(CodeQuery(first=0, bits=width, sign=sign, public=public), count)
-    found = likeliest_parity(search)
-    return Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
+    number = likeliest_parity(search)
+    return Parity(features=tuple(i for i in range(width) if number >> (width - 1 - i) & 1))
 
 
 def _learn_one(problem: ParityAndThreshold) -> Learn:
@@ -159,13 +159,13 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
         _learn_one(problem), AskAgents(values, at_once(count - first)), AskAgents(above, first)
     )
     cuts = problem.cuts(plan.alpha)
-    found = estimate_cdf(values, oracle, survey_answers, cuts).cuts
+    quantiles = estimate_cdf(values, oracle, survey_answers, cuts).cuts
     reports_above = reports(above, ones)
     supports = reports_above.supports(oracle, np.zeros(1, dtype=np.uint64))
     below = float(oracle.shares(supports, len(reports_above), above.domain)[0])
     place = min(max(round(below * (cuts + 1)) - 1, 0), cuts - 1)
     reason = f"{survey_answers.asked + ones.asked:,} agents were asked at once"
-    return _end_with_both(parity_of(learned, problem.c), int(found[place]), reason)
+    return _end_with_both(parity_of(learned, problem.c), int(quantiles[place]), reason)
 
 
 Pieces = tuple[FeatureSet | None, ...]  # the parity of each block, None where no part answered
@@ -237,21 +237,21 @@ def _try_parities(plan: ProblemPlan[ParityXorThreshold], parities: list[FeatureS
     problem, beta = plan.problem, plan.beta / 2.0
     count = at_once(surveyed(plan.bits.truth, plan.alpha, beta), alike=True)
     different = dict.fromkeys(tuple(feature for feature in parity if feature < problem.c) for parity in parities)
-    found: list[tuple[FlippedParity, Finding]] = []
+    candidates: list[tuple[FlippedParity, Finding]] = []
     for features in different:
         answers: Answers = yield AskAgents(LossQuery(hypothesis=Parity(features=features)), count)
         quantile = yield from _search_threshold(plan, beta, answers)
         flipped = FlippedParity(features=features, first=problem.c, bits=problem.b, threshold=quantile.first)
         loss, answering = LossQuery(hypothesis=flipped), EstimatePlan(plan.bits, plan.beta)
         tested = yield from estimate_mean(loss, answering, count, len(different))
-        found.append((flipped, tested))
+        candidates.append((flipped, tested))
         yield Progress(f"a parity of {len(features)} features errs on {tested.estimate.value:.3f}", {})
-    if not found:
+    if not candidates:
         return Outcome("exhausted", 1, Piecewise(cuts=(), pieces=(None,)), None, "no block of the curator answered")
-    best, finding = min(found, key=lambda pair: pair[1].estimate.value)
+    best, finding = min(candidates, key=lambda pair: pair[1].estimate.value)
     # Below the threshold it is the parity, and from there on the parity and the constant.
     answer = Piecewise(cuts=(best.threshold,), pieces=(best.features, (*best.features, best.first)))
-    return Outcome("done", 1, answer, finding.estimate, f"parities of halves that were tried: {len(found)}")
+    return Outcome("done", 1, answer, finding.estimate, f"parities of halves that were tried: {len(candidates)}")
 
 
 def _learn_blocks(plan: ProblemPlan[ParityXorThreshold]) -> LearnParities:
@@ -390,8 +390,8 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
     def agents_alone(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
         problem, count = plan.problem, plan.count
         which = yield from find_wanted(plan, count // 2, public)
-        found = yield from _search_parity(problem.c, count - count // 2, public, problem.c + which)
-        answer = WantedParity(which=which, features=found.features)
+        parity = yield from _search_parity(problem.c, count - count // 2, public, problem.c + which)
+        answer = WantedParity(which=which, features=parity.features)
         return Outcome("done", 1, answer, None, "searched by the agents")
 
 

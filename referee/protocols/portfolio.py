@@ -82,28 +82,28 @@ class PortfolioProtocol(Protocol):
             rival = alone[plan.constant(share[0])]
         else:
             further = suited(learned.directions, model)
-            found = yield from teach(plan, model, share, alone=further is None)
+            fit = yield from teach(plan, model, share, alone=further is None)
             try:
                 if plan.costs is not None:
-                    own = recalibrated(model, found.own[0], (found.own[1] - plan.cut,))
+                    own = recalibrated(model, fit.own[0], (fit.own[1] - plan.cut,))
                     alone[2] = ("model", own)
-                rival = alone[found.rival]
-                name, odds = "model, recalibrated", recalibrated(model, found.slope, (found.intercept,))
+                rival = alone[fit.rival]
+                name, odds = "model, recalibrated", recalibrated(model, fit.slope, (fit.intercept,))
                 if isinstance(odds, Linear) and further is not None:
-                    name, odds = "model, taught", (yield from turned(plan, odds, further, found.bend))
+                    name, odds = "model, taught", (yield from turned(plan, odds, further, fit.bend))
                 taught, calibrated = (name, odds if plan.costs is None else above(odds, plan.cut)), odds
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})
                 rival = alone[plan.constant(share[0])]
         quality = None
         if calibrated is not None and plan.roles.surveyed:
-            cuts = tuple(found.slope * score + found.intercept for score in found.cuts)
+            cuts = tuple(fit.slope * score + fit.intercept for score in fit.cuts)
             asked = plan.mechanism, plan.roles.surveyed
             quality = yield from surveyed(calibrated, cuts, plan.cut, asked, public, plan.beta)
             yield Progress(f"{quality.agents:,} agents tell in which bin the score has them, and their label", {})
-        outcome, judged = yield from judge(plan, taught, rival, constants)
-        if calibrated is not None and found.few is not None:
-            slope, intercept = found.few.judged(plan, judged)
+        outcome, answers = yield from judge(plan, taught, rival, constants)
+        if calibrated is not None and fit.few is not None:
+            slope, intercept = fit.few.judged(plan, answers)
             with suppress(BadMessage):  # a steeper line may need weights that are too large
                 calibrated = recalibrated(model, slope, (intercept,))
         vague = None if calibrated is None else _vague(scenario, plan)
@@ -138,8 +138,8 @@ def _both(plan: PortfolioPlan, reports: Answers) -> list[ReportedConstant]:
     weights = (1.0, 1.0) if plan.costs is None else plan.costs.weights
     bits = (reports.values, np.asarray(1 - reports.values, dtype=reports.values.dtype))
     return [
-        ReportedConstant(f"constant {of.label:+d}", of, values, reports.asked, weight)
-        for of, values, weight in zip((_MINUS, _PLUS), bits, weights, strict=True)
+        ReportedConstant(f"constant {constant.label:+d}", constant, values, reports.asked, weight)
+        for constant, values, weight in zip((_MINUS, _PLUS), bits, weights, strict=True)
     ]
 
 
@@ -159,14 +159,14 @@ def judge(
         query = LossQuery(hypothesis=hypothesis, loss=plan.loss, bound=plan.bound, costs=plan.costs)
         reported.append((yield AskAgents(query, count)))
     outcome = _ended(plan, (answer, rival), reported)
-    others = [of for of in constants if of.hypothesis != rival[1]]
-    if not others or (len(others) < len(constants) and outcome.answer == rival[1]):
+    rest = [constant for constant in constants if constant.hypothesis != rival[1]]
+    if not rest or (len(rest) < len(constants) and outcome.answer == rival[1]):
         return outcome, reported
-    chosen = len(others) < len(constants)
-    return replace(outcome, constant=_beside(plan, outcome, reported, others, chosen)), reported
+    chosen = len(rest) < len(constants)
+    return replace(outcome, constant=_best_constant(plan, outcome, reported, rest, chosen)), reported
 
 
-def _beside(
+def _best_constant(
     plan: PortfolioPlan,
     outcome: Outcome,
     reported: Sequence[Answers],
@@ -180,62 +180,69 @@ def _beside(
     If the rival is the answer, the interval of the difference shows that it is better than the taught model: the bounds
     then follow from both intervals, and there are none that hold by themselves.
     """
-    beta, between, judged = plan.beta, outcome.comparison, _ones(reported[0].values)
-    found = ToBestConstant(
-        [ToConstant(plan.mechanism, judged, _ones(of.bits), of.weight) for of in constants], chosen=chosen
+    beta, between, ones = plan.beta, outcome.comparison, _ones(reported[0].values)
+    excess = ToBestConstant(
+        [ToConstant(plan.mechanism, ones, _ones(constant.bits), constant.weight) for constant in constants],
+        chosen=chosen,
     )
     if chosen and plan.costs is None and isinstance(constants[0].hypothesis, Constant):
         answers, rivals = (answers.values for answers in reported)
-        found = ToBestConstant([Difference.of(plan.mechanism, answers, np.asarray(1 - rivals, dtype=rivals.dtype))])
-    low, high = found.low(OF_CONSTANTS["constant better"] * beta), found.high(OF_CONSTANTS["constant"] * beta)
-    times = found.times_settling(OF_CONSTANTS["constant"] * beta)
-    alone = [_constant_loss(plan, of, OF_CONSTANTS["constant alone"] / len(constants)) for of in constants]
-    of, loss = min(zip(constants, alone, strict=True), key=lambda pair: pair[1].value)
-    comparison = _compared(plan, of.name, found, (low, high), None if times is None else math.ceil(plan.count * times))
+        excess = ToBestConstant([Difference.of(plan.mechanism, answers, np.asarray(1 - rivals, dtype=rivals.dtype))])
+    low, high = excess.low(OF_CONSTANTS["constant better"] * beta), excess.high(OF_CONSTANTS["constant"] * beta)
+    times = excess.times_settling(OF_CONSTANTS["constant"] * beta)
+    alone = [_constant_loss(plan, constant, OF_CONSTANTS["constant alone"] / len(constants)) for constant in constants]
+    constant, loss = min(zip(constants, alone, strict=True), key=lambda pair: pair[1].value)
+    comparison = _compared(
+        plan, constant.name, excess, (low, high), None if times is None else math.ceil(plan.count * times)
+    )
     if between is not None and between.low > 0.0:
-        less = max(-1.0, found.value - between.value), max(-1.0, low - between.high)
+        less = max(-1.0, excess.value - between.value), max(-1.0, low - between.high)
         comparison = replace(comparison.vague, value=less[0], low=less[1], high=high)
-    return BestConstant(JudgedCandidate(of.name, of.hypothesis, loss, of.asked), comparison)
+    return BestConstant(JudgedCandidate(constant.name, constant.hypothesis, loss, constant.asked), comparison)
 
 
 def _compared(
-    plan: PortfolioPlan, rival: str, found: Difference | ToBestConstant, ends: tuple[float, float], agents: int | None
+    plan: PortfolioPlan,
+    rival: str,
+    difference: Difference | ToBestConstant,
+    ends: tuple[float, float],
+    agents: int | None,
 ) -> Comparison:
     misses = (1.0 - finalists.LIKELY, 1.0 - finalists.PROBABLE)
-    likely, probable = ((found.low(miss), found.high(miss)) for miss in misses)
-    return Comparison(rival, found.value, *ends, 1.0 - plan.beta, likely, probable, agents)
+    likely, probable = ((difference.low(miss), difference.high(miss)) for miss in misses)
+    return Comparison(rival, difference.value, *ends, 1.0 - plan.beta, likely, probable, agents)
 
 
 def _ones(bits: Bits) -> Ones:
     return Ones(int(bits.sum(dtype=np.int64)), len(bits))
 
 
-def _constant_loss(plan: PortfolioPlan, of: ReportedConstant, share: float) -> Estimate:
+def _constant_loss(plan: PortfolioPlan, constant: ReportedConstant, share: float) -> Estimate:
     """Return a constant's loss, with its weight per mistake; its interval fails with that share of beta."""
-    found = finalists.estimated(plan.mechanism, _ones(of.bits), share * plan.beta, 1.0 - plan.beta)
-    ends = {end: of.weight * getattr(found, end) for end in ("value", "low", "high")}
-    return found.model_copy(update=ends)
+    estimate = finalists.estimated(plan.mechanism, _ones(constant.bits), share * plan.beta, 1.0 - plan.beta)
+    ends = {end: constant.weight * getattr(estimate, end) for end in ("value", "low", "high")}
+    return estimate.model_copy(update=ends)
 
 
 def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], reported: list[Answers]) -> Outcome:
     mechanism, beta, confidence = plan.mechanism, plan.beta, 1.0 - plan.beta
     ones = [_ones(answers.values) for answers in reported]
     estimates = [
-        finalists.estimated(mechanism, of, SHARES[name] * beta, confidence)
-        for of, name in zip(ones, ("answer", "alone"), strict=True)
+        finalists.estimated(mechanism, counts, SHARES[name] * beta, confidence)
+        for counts, name in zip(ones, ("answer", "alone"), strict=True)
     ]
-    found = Difference.of(mechanism, reported[0].values, reported[1].values)
-    low, high = found.low(SHARES["worse"] * beta), found.high(SHARES["gap"] * beta)
+    difference = Difference.of(mechanism, reported[0].values, reported[1].values)
+    low, high = difference.low(SHARES["worse"] * beta), difference.high(SHARES["gap"] * beta)
     worse = low > 0.0
     judged = tuple(
-        JudgedCandidate(name, hypothesis, estimate, of.asked)
-        for (name, hypothesis), estimate, of in zip(finalists_, estimates, reported, strict=True)
+        JudgedCandidate(name, hypothesis, estimate, answers.asked)
+        for (name, hypothesis), estimate, answers in zip(finalists_, estimates, reported, strict=True)
     )
     gap = 0.0 if worse else max(0.0, high)
     (name, answer), (other, _) = reversed(finalists_) if worse else finalists_
-    needed = finalists.settling(mechanism, found, beta)
+    needed = finalists.settling(mechanism, difference, beta)
     agents = None if needed is None else enrolled(needed, plan.settings, surveys=plan.surveys)
-    comparison = _compared(plan, finalists_[1][0], found, (low, high), agents)
+    comparison = _compared(plan, finalists_[1][0], difference, (low, high), agents)
     status: Literal["done", "exhausted"] = "done" if gap <= plan.alpha else "exhausted"
     most = f"at most {difference_in_words(plan.loss, plan.costs, gap)} worse than" if gap else "better than"
     reason = f"{name!r} is shown with {certainty(confidence)} confidence to be {most} {other!r}"

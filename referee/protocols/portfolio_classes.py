@@ -50,18 +50,18 @@ class PortfolioClasses(PortfolioProtocol):
         plan = _plan(scenario)
         first, count = scenario.curator.settings.class_columns
         each, more = divmod(plan.roles.labels, count)
-        reported, beside = [], []
+        reported, reports = [], []
         for number in range(count):
             query = LossQuery(hypothesis=Argmax.constant(first, count, number))
             answers = yield AskAgents(query, each + (number < more))
             mean, variance = mean_answer(plan.mechanism, answers)
             reported.append((1.0 - mean, variance))
-            beside.append(ReportedConstant(f"constant {number + 1}", query.hypothesis, answers.values, answers.asked))
+            reports.append(ReportedConstant(f"constant {number + 1}", query.hypothesis, answers.values, answers.asked))
         words = ", ".join(f"{share:.3f}" for share, _ in reported)
         yield Progress(f"{plan.roles.labels:,} agents reported their class: shares of {words}", {})
         learned = yield from ask(Learn(round=1))
         model = learned.hypothesis
-        constants = [(of.name, of.hypothesis) for of in beside]
+        constants = [(constant.name, constant.hypothesis) for constant in reports]
         most = max(range(count), key=lambda c: reported[c][0])
         taught: tuple[str, Hypothesis] = ("model", model)
         rival: tuple[str, Hypothesis] = constants[most]
@@ -73,14 +73,14 @@ class PortfolioClasses(PortfolioProtocol):
         else:
             shares = shares_of(learned.scores.shares, reported)
             odds = ClassOdds.of_sample(learned.scores, shares)
-            own, others = odds.mistakes(), 1.0 - shares
+            own, errors = odds.mistakes(), 1.0 - shares
             if plan.roles.testers:
                 tested = yield AskAgents(LossQuery(hypothesis=model), plan.roles.testers)
                 own, variance = mean_answer(plan.mechanism, tested)
                 odds = odds.given([odds.right(1.0 - own, variance)])
                 yield Progress(f"{plan.roles.testers:,} agents reported whether the model errs: {own:.3f} of them", {})
-            best = int(others.argmin())
-            rival = taught if own <= others[best] else constants[best]
+            best = int(errors.argmin())
+            rival = taught if own <= errors[best] else constants[best]
             try:
                 odds = yield from _teach(plan, model, odds)
                 calibrated = moved(model, odds)
@@ -88,10 +88,10 @@ class PortfolioClasses(PortfolioProtocol):
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})
                 rival = constants[best]
-        outcome, judged = yield from judge(plan, taught, rival, beside)
+        outcome, judgements = yield from judge(plan, taught, rival, reports)
         if calibrated is not None and isinstance(model, Argmax):
             with suppress(BadMessage):  # a steeper model may need weights that are too large
-                calibrated = moved(model, _after(plan, odds, judged, own=rival[1] == model))
+                calibrated = moved(model, _after(plan, odds, judgements, own=rival[1] == model))
         return replace(outcome, calibrated=calibrated)
 
 
@@ -121,12 +121,12 @@ def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
     return replace(plan, roles=roles)
 
 
-def _after(plan: PortfolioPlan, odds: ClassOdds, judged: Sequence[Answers], *, own: bool) -> ClassOdds:
+def _after(plan: PortfolioPlan, odds: ClassOdds, reported: Sequence[Answers], *, own: bool) -> ClassOdds:
     """Return the odds after judges reported how often the taught model errs, and the original one if ``own``.
 
     The probabilities follow these reports; the classes that the answer names stay as they were judged.
     """
-    errors = [mean_answer(plan.mechanism, answers) for answers in judged]
+    errors = [mean_answer(plan.mechanism, answers) for answers in reported]
     reports = [odds.right(1.0 - errors[0][0], errors[0][1], odds.scores)]
     if own:
         reports.append(odds.right(1.0 - errors[1][0], errors[1][1]))
@@ -140,9 +140,9 @@ def _teach(plan: PortfolioPlan, model: Argmax, odds: ClassOdds) -> Generator[Any
     """Ask agents for residuals, in rounds: of sets of classes, and also of the slope where agents are many."""
     sets = halves(len(model.hypotheses))
     for number in range(TEACHINGS):
-        about, reports = moved(model, odds), []
+        current, reports = moved(model, odds), []
         for chosen, count in _questions(plan, sets):
-            query = ClassResidualQuery(hypothesis=about, chosen=chosen)
+            query = ClassResidualQuery(hypothesis=current, chosen=chosen)
             mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
             reports.append(ClassReport(2.0 * mean - 1.0, 4.0 * variance, *odds.asked(chosen)))
         odds = odds.given(reports)
@@ -154,14 +154,14 @@ def _questions(plan: PortfolioPlan, sets: list[tuple[int, ...]]) -> list[_Questi
     teachers = plan.roles.teachers
     along = teachers - max(len(sets), math.ceil(FIRST * teachers)) if plan.roles.both else 0
     each, more = divmod(teachers - along, len(sets))
-    found: list[_Question] = [(chosen, each + (number < more)) for number, chosen in enumerate(sets)]
-    return [*found, ((), along)] if along else found
+    questions: list[_Question] = [(chosen, each + (number < more)) for number, chosen in enumerate(sets)]
+    return [*questions, ((), along)] if along else questions
 
 
 def moved(model: Argmax, odds: ClassOdds) -> Argmax:
     """Return the model with the estimated slope and intercepts; BadMessage if its numbers become too large."""
     scored = [
-        recalibrated(one, odds.slope, (float(intercept),))
-        for one, intercept in zip(model.hypotheses, odds.intercepts, strict=True)
+        recalibrated(hypothesis, odds.slope, (float(intercept),))
+        for hypothesis, intercept in zip(model.hypotheses, odds.intercepts, strict=True)
     ]
-    return Argmax.parse({"first": model.first, "hypotheses": [one.wire() for one in scored]})
+    return Argmax.parse({"first": model.first, "hypotheses": [hypothesis.wire() for hypothesis in scored]})

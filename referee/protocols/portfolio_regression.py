@@ -109,17 +109,19 @@ def _teach(plan: PortfolioPlan, model: Regressor) -> Generator[Any, Any, Line]:
     reach = math.sqrt(min(1.0, plan.bound))
     for number in range(TEACHINGS):
         slope, intercept = line.recalibration
-        about = model.recalibrated(slope, intercept)
+        current = model.recalibrated(slope, intercept)
         both = known and plan.roles.teachers >= ENOUGH
         first = math.ceil(FIRST * plan.roles.teachers) if both else plan.roles.teachers
-        asked = [(ResponseResidualQuery(hypothesis=about, reach=reach), first)]
+        asked = [(ResponseResidualQuery(hypothesis=current, reach=reach), first)]
         if both:
             middle = {"center": slope * line.center + intercept, "spread": slope * line.spread}
-            asked.append((ResponseResidualQuery(hypothesis=about, reach=reach, **middle), plan.roles.teachers - first))
-        found = line
+            asked.append(
+                (ResponseResidualQuery(hypothesis=current, reach=reach, **middle), plan.roles.teachers - first)
+            )
+        updated = line
         for query, count in asked:
             mean, variance = plain(*mean_answer(plan.mechanism, (yield AskAgents(query, count))), reach)
-            found = found.given(mean, variance, query.spread is not None)
-        line = found
+            updated = updated.given(mean, variance, query.spread is not None)
+        line = updated
         yield Progress(f"round {number + 1}: {plan.roles.teachers:,} agents teach the model", {})
     return line

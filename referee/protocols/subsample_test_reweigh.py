@@ -116,16 +116,16 @@ def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Sc
     for t in range(first, last + 1):
         learn = Learn(round=t, task=task)
         hypothesis = learn.about_records((yield from ask(learn)))
-        found = yield from plan.judge(hypothesis)
-        numbers = {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire(), **found.test}
+        finding = yield from plan.judge(hypothesis)
+        numbers = {"round": t, "rounds": rounds, "asked": finding.asked, **finding.estimate.wire(), **finding.test}
         yield Progress(f"round {t}", numbers)
         reason = all_used(rounds)
-        ended = Outcome("exhausted", t, hypothesis, found.estimate, reason, summary=found.summary)
-        if best is None or found.estimate.high < least:
-            best, least = ended, found.estimate.high
-        if found.verdict == "below":
+        ended = Outcome("exhausted", t, hypothesis, finding.estimate, reason, summary=finding.summary)
+        if best is None or finding.estimate.high < least:
+            best, least = ended, finding.estimate.high
+        if finding.verdict == "below":
             return replace(ended, status="done", reason=f"the loss on T is shown to be below the level after round {t}")
-        if plan.halts and found.verdict is None:
+        if plan.halts and finding.verdict is None:
             return best.ended(t, f"all agents were asked by round {t}{_of_first(best, t)}")
         if t < last:
             yield from ask(plan.reweigh(hypothesis))
@@ -213,10 +213,10 @@ class SingleTest:
         It ends ``exhausted`` if fewer than ``count`` could be asked. ``reason`` says why, for a number of agents.
         """
         loss = LossQuery(hypothesis=hypothesis, loss=self.loss, bound=self.bound, costs=self.costs)
-        found = yield from estimate_mean(loss, self.answering, self.count, 1)
-        yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
-        status: Literal["done", "exhausted"] = "done" if found.asked == self.count else "exhausted"
-        return Outcome(status, 1, hypothesis, found.estimate, reason(found.asked), summary=found.summary)
+        finding = yield from estimate_mean(loss, self.answering, self.count, 1)
+        yield Progress("tested", {"round": 1, "rounds": 1, "asked": finding.asked, **finding.estimate.wire()})
+        status: Literal["done", "exhausted"] = "done" if finding.asked == self.count else "exhausted"
+        return Outcome(status, 1, hypothesis, finding.estimate, reason(finding.asked), summary=finding.summary)
 
 
 @PROTOCOLS.register("learn-and-test")
@@ -289,10 +289,10 @@ def further(labelled: Labelled, learner: ModelAgnosticSettings) -> str:
     )
 
 
-def student(labelled: Labelled, known: Collection[int]) -> Hypothesis:
-    """Return the student's model; PeerMisbehaved if there is none, or a label is not among those ``known``."""
-    if any(label is not None and label not in known for label in labelled.labels):
-        raise PeerMisbehaved(f"the curator released labels other than null and the {len(known)} that are known")
+def student(labelled: Labelled, classes: Collection[int]) -> Hypothesis:
+    """Return the student's model; PeerMisbehaved if there is none, or a label is not among ``classes``."""
+    if any(label is not None and label not in classes for label in labelled.labels):
+        raise PeerMisbehaved(f"the curator released labels other than null and the {len(classes)} that are known")
     if labelled.hypothesis is None:
         raise PeerMisbehaved("the curator released no student's model")
     return labelled.hypothesis

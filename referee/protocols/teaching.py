@@ -183,16 +183,16 @@ def teach(
     If further directions are taught (``alone`` is false), this asks a third of the teachers.
     """
     fine = ScoreCells(hypothesis=model, cuts=calibration.FINE_CUTS)
-    known = (yield from ask(Margins(cells=fine, mu=plan.margins))).fractions.reshape(fine.bins, 2)
+    fractions = (yield from ask(Margins(cells=fine, mu=plan.margins))).fractions.reshape(fine.bins, 2)
     noise = math.sqrt(2.0) / (plan.n * plan.margins)  # standard deviation of the noise on one share
-    people = calibration.denoised(known.sum(axis=1), 2.0 * noise**2)
+    people = calibration.denoised(fractions.sum(axis=1), 2.0 * noise**2)
     scores = calibration.middles(fine.cuts)
     cuts = calibration.coarser(people, _BINS)
-    held = _cell_shares(known, Within.of(people, cuts, scores), noise, plan.n)
-    within, masses = held.within, held.masses
+    cells = _cell_shares(fractions, Within.of(people, cuts, scores), noise, plan.n)
+    within, masses = cells.within, cells.masses
     center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
     spread = math.sqrt(max(float(ordered_sum(people * (scores - center) ** 2)), 1e-6))
-    sample_odds = calibration.of_sample(held, beforehand(center, spread, plan.noise))
+    sample_odds = calibration.of_sample(cells, beforehand(center, spread, plan.noise))
     own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
     flatter, steep = _TAUGHT if plan.roles.both else _UNTAUGHT
     prior = sample_odds.transferred(flatter, steep, _FAR)
@@ -203,12 +203,12 @@ def teach(
     teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
     for number in range(TEACHINGS):
         slope, intercept = belief.best()
-        about: dict[str, Any] = {"hypothesis": model, "slope": slope, "intercept": intercept}
+        options: dict[str, Any] = {"hypothesis": model, "slope": slope, "intercept": intercept}
         both = plan.roles.both
         first = math.ceil(FIRST * teachers) if both else teachers
-        asked = [(ResidualQuery(**about), first)]
+        asked = [(ResidualQuery(**options), first)]
         if both:
-            asked.append((ResidualQuery(**about, center=center), teachers - first))
+            asked.append((ResidualQuery(**options, center=center), teachers - first))
         for query, count in asked:
             mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
             reports.append(Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center))
@@ -221,25 +221,25 @@ def teach(
     alone_at = (_BEYOND, -_BEYOND, cut)
     posterior = belief.losses(within, masses, alone_at, weights)
     errs = zip(weights, (share[0], 1.0 - share[0]), strict=True)
-    given = [(weight * mean, weight * weight * share[1]) for weight, mean in errs]
-    losses = [_together(*of) for of in zip(posterior[:2], given, strict=True)] + [posterior[2][0]]
+    label_losses = [(weight * mean, weight * weight * share[1]) for weight, mean in errs]
+    losses = [_together(*pair) for pair in zip(posterior[:2], label_losses, strict=True)] + [posterior[2][0]]
     rival = min(range(3), key=losses.__getitem__)
     chance = within.means(slope, np.array([intercept]))[0]
     bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)
     ends = tuple(fine.cuts[end] for end in calibration.coarser(people, bins - 1)) if bins > 2 else ()
-    at = (plan.cut - intercept) / slope, alone_at[rival]
+    thresholds = (plan.cut - intercept) / slope, alone_at[rival]
     few = None
     if alone and not plan.roles.surveyed and plan.loss == "zero-one":
         for place, reported in enumerate(reports if not plan.roles.both else ()):
             belief = (belief if place else Belief.of_others(prior.doubted())).given(within, masses, reported)
-        few = TaughtByFew(belief, within, masses, *at, weights)
+        few = TaughtByFew(belief, within, masses, *thresholds, weights)
     return Taught(slope, intercept, rival, float((masses * np.minimum(chance, 1.0 - chance)).sum()), own, ends, few)
 
 
-def _cell_shares(known: Floats, within: Within, noise: float, people: int) -> CellShares:
+def _cell_shares(fractions: Floats, within: Within, noise: float, people: int) -> CellShares:
     """Merge shares of fine cells into coarse ones; ``noise`` is the deviation on a fine share."""
-    shares = np.add.reduceat(known, list(within.starts), axis=0)
-    merged = np.diff([*within.starts, len(known)])
+    shares = np.add.reduceat(fractions, list(within.starts), axis=0)
+    merged = np.diff([*within.starts, len(fractions)])
     return CellShares(shares, np.asarray(merged * noise**2), people, within)
 
 
@@ -271,7 +271,7 @@ _TURNS = 3  # rounds in which directions are taught; they take two thirds of the
 _ALONG = 0.3  # prior standard deviation of what a direction adds to ln(odds)
 
 
-def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -> Generator[Any, Any, Linear]:
+def turned(plan: PortfolioPlan, model: Linear, directions: Directions, bend: float) -> Generator[Any, Any, Linear]:
     """Have agents teach further directions u_j, and the intercept, of a model whose score is ln(odds).
 
     In the sample u_j has mean 0 and variance 1. The mean of min(p, 1 - p) |u_j| is approximated by ``bend``, the mean
@@ -279,16 +279,16 @@ def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -
     model and updates the Gaussian posterior of each coefficient. Errors of these assumptions change how fast the rounds
     converge, not where to.
     """
-    rows, offsets = np.array(found.rows), np.array(found.offsets)
+    rows, offsets = np.array(directions.rows), np.array(directions.offsets)
     size = len(rows) + 1
     each = (TEACHINGS * (plan.roles.teachers - plan.roles.teachers // _TURNS)) // (_TURNS * size)
     mean, precision = np.zeros(size), np.full(size, 1.0 / _ALONG**2)
     moved = model
     for number in range(_TURNS):
-        about: dict[str, Any] = {"hypothesis": moved, "slope": 1.0, "intercept": 0.0}
-        asked = [ResidualQuery(**about)]
-        pairs = zip(found.rows, found.offsets, strict=True)
-        asked += [ResidualQuery(**about, direction=row, center=b) for row, b in pairs]
+        options: dict[str, Any] = {"hypothesis": moved, "slope": 1.0, "intercept": 0.0}
+        asked = [ResidualQuery(**options)]
+        pairs = zip(directions.rows, directions.offsets, strict=True)
+        asked += [ResidualQuery(**options, direction=row, center=b) for row, b in pairs]
         for j, query in enumerate(asked):
             reported, variance = mean_answer(plan.mechanism, (yield AskAgents(query, each)))
             here = bend if j == 0 else _MODULUS * bend
@@ -305,11 +305,11 @@ def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -
 _MODULUS = 0.7978845608028654  # sqrt(2/pi)
 
 
-def suited(found: Directions | None, model: Hypothesis) -> Directions | None:
+def suited(directions: Directions | None, model: Hypothesis) -> Directions | None:
     """Return the directions if they are over the same features as a half-space, else None."""
-    if found is None or not isinstance(model, Linear) or len(found.rows[0]) != len(model.weights):
+    if directions is None or not isinstance(model, Linear) or len(directions.rows[0]) != len(model.weights):
         return None
-    return found
+    return directions
 
 
 _APART = 0.05  # cuts of the log odds nearer than this to that of the costs are left out

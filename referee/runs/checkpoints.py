@@ -85,10 +85,10 @@ class RunCheckpoints:
 
         ``configuration`` is the digest of the run's.
         """
-        kept, problems = self._tell(run, configuration, self._witnesses)
+        checkpoint, problems = self._tell(run, configuration, self._witnesses)
         for problem in problems.values():
             raise problem
-        return kept
+        return checkpoint
 
     def due(self, run: str) -> bool:
         return time.monotonic() >= self._due.get(run, 0.0)
@@ -118,12 +118,12 @@ class RunCheckpoints:
         """Tell whether the end of an ended run has no checkpoint, or some witness has not signed it."""
         if run in self._settled:
             return False
-        last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)
+        last, checkpoint = self._store.last_entry(run), self._store.last_checkpoint(run)
         if last is not None:
-            if kept is None or kept.verified().entries <= last.index:
+            if checkpoint is None or checkpoint.verified().entries <= last.index:
                 return True
-            seen = kept.seen()
-            if any(standing.key not in seen for standing in self.standing.values()):
+            statements = checkpoint.seen()
+            if any(standing.key not in statements for standing in self.standing.values()):
                 return True
         self.settle(run)
         return False
@@ -132,8 +132,8 @@ class RunCheckpoints:
         self._settled.add(run)
         self._links.pop(run, None)
         self._making.pop(run, None)
-        for known in [known for known in self._last if known[0] == run]:
-            del self._last[known]
+        for key in [key for key in self._last if key[0] == run]:
+            del self._last[key]
 
     def _tell_patiently(
         self, run: str, configuration: str, witnesses: Sequence[Witness], cost: dict[str, float]
@@ -148,34 +148,34 @@ class RunCheckpoints:
         problems: dict[str, TandemError] = {}
         with self._making.setdefault(run, threading.Lock()):
             began = time.monotonic()
-            kept = self._current(run, configuration)
+            checkpoint = self._current(run, configuration)
             for witness in witnesses:
                 asked = time.monotonic()
                 try:
-                    if self._key(witness) not in kept.seen():
-                        word = self._word(witness, kept)
-                        self._fill_gap(witness, run, kept, Witnessed.parse(word.message))
-                        kept = kept.model_copy(update={"witnessed": (*kept.witnessed, word)})
-                        self._store.keep_checkpoint(run, kept.verified().entries, kept)
+                    if self._key(witness) not in checkpoint.seen():
+                        word = self._word(witness, checkpoint)
+                        self._fill_gap(witness, run, checkpoint, Witnessed.parse(word.message))
+                        checkpoint = checkpoint.model_copy(update={"witnessed": (*checkpoint.witnessed, word)})
+                        self._store.keep_checkpoint(run, checkpoint.verified().entries, checkpoint)
                 except (PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew) as error:
                     problems[witness.place] = error
                     if cost is not None:
                         cost[witness.place] = cost.get(witness.place, 0.0) + time.monotonic() - asked
             self._due[run] = time.monotonic() + max(BETWEEN, SHARE * (time.monotonic() - began))
-        return kept, problems
+        return checkpoint, problems
 
     def _key(self, witness: Witness) -> str:
         standing = self.standing[witness.place]
         if not standing.key:
-            found = self._asked(witness, witness.key)
-            if not isinstance(found, str) or re.fullmatch(KEY_PATTERN.strip("^$"), found) is None:
+            key = self._asked(witness, witness.key)
+            if not isinstance(key, str) or re.fullmatch(KEY_PATTERN.strip("^$"), key) is None:
                 raise self._misbehaves(witness, "its key is no Ed25519 key, 64 hexadecimal digits")
-            standing.key = found
+            standing.key = key
         return standing.key
 
-    def _word(self, witness: Witness, kept: StoredCheckpoint) -> Signed:
+    def _word(self, witness: Witness, checkpoint: StoredCheckpoint) -> Signed:
         """Have a witness keep a checkpoint; return its signed statement, which is about exactly this checkpoint."""
-        signed = self._asked(witness, lambda: witness.keep(kept.checkpoint))
+        signed = self._asked(witness, lambda: witness.keep(checkpoint.checkpoint))
         if signed is None:
             raise self._misbehaves(witness, "it signs nothing")
         try:
@@ -183,14 +183,14 @@ class RunCheckpoints:
             parsed = Witnessed.parse(verify(signed, Witnessed.KIND, self._key(witness), whose))
         except TandemError as error:
             raise self._misbehaves(witness, error.detail) from None
-        if parsed.checkpoint != kept.verified().fingerprint():
+        if parsed.checkpoint != checkpoint.verified().fingerprint():
             raise self._misbehaves(witness, "it has signed another checkpoint than the one that it was shown")
         if self.standing[witness.place].problem:
             log.warning("the witness at %s keeps checkpoints again", witness.place)
             self.standing[witness.place].problem = ""
         return signed
 
-    def _fill_gap(self, witness: Witness, run: str, kept: StoredCheckpoint, parsed: Witnessed) -> None:
+    def _fill_gap(self, witness: Witness, run: str, checkpoint: StoredCheckpoint, parsed: Witnessed) -> None:
         """Store the statements that a witness has signed before this one and that never arrived here.
 
         Without them an audit would find a gap and take it for a hidden history. A statement is not stored if the
@@ -198,33 +198,38 @@ class RunCheckpoints:
         """
         key = self._key(witness)
         if (run, key) not in self._last or not _follows(parsed, self._last[run, key]):
-            known = [each for each in self._store.checkpoints(run) if each.verified().entries < kept.verified().entries]
-            last = next((words[key] for each in reversed(known) if key in (words := each.seen())), None)
+            earlier = [
+                each for each in self._store.checkpoints(run) if each.verified().entries < checkpoint.verified().entries
+            ]
+            last = next((words[key] for each in reversed(earlier) if key in (words := each.seen())), None)
             if not _follows(parsed, last):
-                last = self._missing(witness, run, known, last)
+                last = self._missing(witness, run, earlier, last)
             if not _follows(parsed, last):
                 detail = f"its word number {parsed.position} does not follow those that it shows"
                 raise self._misbehaves(witness, detail)
         self._last[run, key] = parsed
 
     def _missing(
-        self, witness: Witness, run: str, known: Sequence[StoredCheckpoint], last: Witnessed | None
+        self, witness: Witness, run: str, earlier: Sequence[StoredCheckpoint], last: Witnessed | None
     ) -> Witnessed | None:
         """Store the statements of a witness that follow its last one here, as it shows them; return the newest."""
         key = self._key(witness)
-        shown = self._asked(witness, lambda: witness.kept(self._identity.public, run))
+        checkpoints = self._asked(witness, lambda: witness.kept(self._identity.public, run))
         try:
             words = {
-                each.seen()[key].checkpoint: signed for each in shown for signed in each.witnessed if signed.key == key
+                each.seen()[key].checkpoint: signed
+                for each in checkpoints
+                for signed in each.witnessed
+                if signed.key == key
             }
         except TandemError as error:
             raise self._misbehaves(witness, error.detail) from None
-        for each in known:
+        for each in earlier:
             signed = words.get(each.verified().fingerprint())
             if signed is None or key in each.seen() or not _follows(parsed := Witnessed.parse(signed.message), last):
                 continue
-            whole = each.model_copy(update={"witnessed": (*each.witnessed, signed)})
-            self._store.keep_checkpoint(run, each.verified().entries, whole)
+            updated = each.model_copy(update={"witnessed": (*each.witnessed, signed)})
+            self._store.keep_checkpoint(run, each.verified().entries, updated)
             last = parsed
         return last
 
@@ -264,17 +269,17 @@ class RunCheckpoints:
         standing.problem = problem
 
     def _current(self, run: str, configuration: str) -> StoredCheckpoint:
-        last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)
-        if last is not None and kept is not None and kept.verified().entries == last.index + 1:
-            return kept
-        known = self._links.get(run, [])
-        links = self._links[run] = [*known, *self._store.links(run, len(known))]
+        last, checkpoint = self._store.last_entry(run), self._store.last_checkpoint(run)
+        if last is not None and checkpoint is not None and checkpoint.verified().entries == last.index + 1:
+            return checkpoint
+        cached = self._links.get(run, [])
+        links = self._links[run] = [*cached, *self._store.links(run, len(cached))]
         now = int(time.time())
-        if kept is not None:
-            now = max(now, Checkpoint.parse(kept.checkpoint.message).time)  # if the clock was set back
-        kept = StoredCheckpoint(checkpoint=signed_checkpoint(self._identity, run, configuration, links, now))
-        self._store.keep_checkpoint(run, len(links), kept)
-        return kept
+        if checkpoint is not None:
+            now = max(now, Checkpoint.parse(checkpoint.checkpoint.message).time)  # if the clock was set back
+        checkpoint = StoredCheckpoint(checkpoint=signed_checkpoint(self._identity, run, configuration, links, now))
+        self._store.keep_checkpoint(run, len(links), checkpoint)
+        return checkpoint
 
 
 def _follows(parsed: Witnessed, last: Witnessed | None) -> bool:

@@ -33,12 +33,12 @@ class CuratorPort(Protocol):
         """Accept the countersignature of all releases; an unavailable curator is not waited for."""
 
 
-def operation_request(run: str, digest: str, number: int, operation: Operation[Any], seen: Head) -> messages.Perform:
+def operation_request(run: str, digest: str, number: int, operation: Operation[Any], head: Head) -> messages.Perform:
     """Return the request to the curator for message ``number`` of a run's protocol; it is unique.
 
-    ``seen`` is the head of the curator's ledger in its previous reply.
+    ``head`` is that of the curator's ledger in its previous reply.
     """
-    return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire(), seen=seen)
+    return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire(), seen=head)
 
 
 # Whose key signs the curator's messages, and what to do if another key does.

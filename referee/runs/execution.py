@@ -78,10 +78,10 @@ class Execution:
         self._run = self.state.run
         self._scenario = parse_resolved(self.state.scenario)
         self._roster = self.registrar.roster
-        self._looked = -LOOK
+        self._last_check = -LOOK
         self._witness_cost: dict[str, float] = {}
         self._passed_over: set[str] = set()
-        self._seen: Head | None = None
+        self._head: Head | None = None
         self._seconds = {"total": 0.0, "curator": 0.0, "agents": 0.0}
 
     def run(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
@@ -131,8 +131,8 @@ class Execution:
         self._on_progress(Progress(text, {}))
 
     def _check_cancelled(self) -> None:
-        if time.monotonic() - self._looked >= LOOK:
-            self._looked = time.monotonic()
+        if time.monotonic() - self._last_check >= LOOK:
+            self._last_check = time.monotonic()
             if self.store.cancelled(self._run):
                 raise errors.RunCancelled("by the operator")
 
@@ -167,7 +167,7 @@ class Execution:
         in_use = self._orders_in_use()
         enrolled = len(self._roster)
         agents = self._roster.before(enrolled)  # agents who enrol later belong to the next cohort
-        listed = self._roster.encode(enrolled)
+        participants = self._roster.encode(enrolled)
         orders = orders_of(self.store.cohorts(), agents, self._public_seed, in_use)
         configuration = messages.Configuration(
             run=self._run,
@@ -179,7 +179,7 @@ class Execution:
         body = {
             "referee": self.identity.public,
             "configuration": configuration.wire(),
-            "participants": {"count": enrolled, "agents": agents, "root": participants_root(listed)},
+            "participants": {"count": enrolled, "agents": agents, "root": participants_root(participants)},
         }
         if witnesses:
             body["witnesses"] = witnesses
@@ -275,8 +275,8 @@ class Execution:
 
     def _orders_in_use(self) -> set[int]:
         while True:
-            others = [r for r in self.store.unfinished() if r.configuration is not None and r.run != self._run]
-            agreed = [messages.Configuration.parse(other.configuration) for other in others]
+            runs = [r for r in self.store.unfinished() if r.configuration is not None and r.run != self._run]
+            agreed = [messages.Configuration.parse(run.configuration) for run in runs]
             if all(self.store.reply_entry(c.run, _BEACON if c.beacon else _TERMS) is not None for c in agreed):
                 return {promised.first for configuration in agreed for promised in configuration.order}
             self._wait(PAUSE)
@@ -288,10 +288,10 @@ class Execution:
             asked = self.identity.sign(messages.Configuration.KIND, self._configuration.wire())
             check = partial(check_terms, configuration=self._configuration)
             signed, terms = self._patiently(self.curator.open_run, asked, check)
-            for run, seen in self.store.heads(signed.key):
-                if not terms.ledger.extends(seen):  # it has lost what it showed in an earlier run
+            for run, head in self.store.heads(signed.key):
+                if not terms.ledger.extends(head):  # it has lost what it showed in an earlier run
                     raise errors.PeerMisbehaved(
-                        f"{behind('the referee', seen, terms.ledger.head)} (run {run!r}). What was released there "
+                        f"{behind('the referee', head, terms.ledger.head)} (run {run!r}). What was released there "
                         "counts as spent: the curator must put its newest ledger back"
                     )
             last = not self._configuration.beacon
@@ -300,7 +300,7 @@ class Execution:
         else:
             signed = Signed.parse(agreed.body["terms"])
             terms = check_terms(signed, self._configuration)
-        self._seen = terms.ledger.head
+        self._head = terms.ledger.head
         if self._configuration.beacon:
             self._draw(terms, signed.key)
         return signed.key
@@ -319,10 +319,10 @@ class Execution:
                 lambda shown: check_beacon({**body, "share": shown.wire()}, self._configuration, terms, key),
             )
             body["share"] = revealed.wire()
-        given = check_beacon(body, self._configuration, terms, key)
-        self._record("beacon", body, _BEACON, shares_in(self._configuration, self.store.cohorts(), given))
+        entropy = check_beacon(body, self._configuration, terms, key)
+        self._record("beacon", body, _BEACON, shares_in(self._configuration, self.store.cohorts(), entropy))
 
-    def _given(self, configuration: messages.Configuration, terms: messages.Terms | None) -> OrderEntropy:
+    def _order_entropy(self, configuration: messages.Configuration, terms: messages.Terms | None) -> OrderEntropy:
         drawn, agreed = (self.store.reply_entry(self._run, step) for step in (_BEACON, _TERMS))
         if terms is None or drawn is None or agreed is None:
             return OrderEntropy(None if terms is None else terms.share)
@@ -365,9 +365,9 @@ class Execution:
             # Only of the orders that it used: others, and the unused parts, stay secret.
             configuration = messages.Configuration.parse(self.store.run(self._run).configuration)
             used = {part.cohort for question in self.store.questions(self._run) for part in question.parts}
-            given = self._given(configuration, terms)
+            entropy = self._order_entropy(configuration, terms)
             cohorts = [cohort for cohort in self.store.cohorts() if cohort.first in used]
-            seeds = {str(cohort.first): opened(cohort, configuration, given) for cohort in cohorts}
+            seeds = {str(cohort.first): opened(cohort, configuration, entropy) for cohort in cohorts}
             published = {name: value for name, value in result.items() if name != "seconds"}
             entry = append(last, "result", {"result": published, "order": seeds}, self.identity)
         self.store.finish(self._run, status, result, entry)
@@ -405,9 +405,9 @@ class Execution:
         return reply
 
     def _ask_curator(self, number: int, step: AskCurator) -> dict[str, Any]:
-        if self._seen is None:
+        if self._head is None:
             raise AssertionError("terms come before operations")
-        request = operation_request(self._run, self._fingerprint, number, step.operation, self._seen)
+        request = operation_request(self._run, self._fingerprint, number, step.operation, self._head)
         signed = self.identity.sign(request.KIND, request.wire())
         check = partial(check_release, request=request, digest=signed.digest, key=self._curator_key)
         stored = self.store.reply_entry(self._run, number)
@@ -416,14 +416,14 @@ class Execution:
         else:
             reply, release = self._patiently(self.curator.perform, signed, check)
             self._record("operation", {"request": signed.wire(), "release": reply.wire()}, number)
-        self._seen = release.ledger.head
+        self._head = release.ledger.head
         return release.result
 
     def _acknowledge(self) -> None:
         """Countersign the curator's last release; the run does not depend on it."""
-        if self._seen is None:
+        if self._head is None:
             return
-        received = messages.Acknowledgement(run=self._run, digest=self._fingerprint, seen=self._seen)
+        received = messages.Acknowledgement(run=self._run, digest=self._fingerprint, seen=self._head)
         signed = self.identity.sign(received.KIND, received.wire())
         try:
             within(ACKNOWLEDGED, self.curator.acknowledge, signed, self.store.check_driving)
@@ -436,7 +436,7 @@ class Execution:
     def _patiently(
         self, ask: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], T]
     ) -> tuple[Signed, T]:
-        agreed, patience = self._seen is not None, self.curator_patience  # it is set once the terms are agreed
+        agreed, patience = self._head is not None, self.curator_patience  # it is set once the terms are agreed
         return answered(ask, signed, check, patience, agreed=agreed, look=self._check_lease, say=self._say)
 
     def _check_lease(self) -> None:

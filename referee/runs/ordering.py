@@ -76,19 +76,19 @@ class OrderEntropy(NamedTuple):
         return REFEREE if self.share is None else BOTH
 
 
-def shares_in(configuration: Configuration, cohorts: Sequence[Cohort], given: OrderEntropy) -> dict[int, str]:
+def shares_in(configuration: Configuration, cohorts: Sequence[Cohort], entropy: OrderEntropy) -> dict[int, str]:
     """Return the seeds, by first agent, of those orders of a run that other parties' contributions change."""
     own = {promised.first for promised in configuration.order if not promised.shared}
-    return {c.first: order.join_share(c.seed, given.text) for c in cohorts if c.first in own and given.text}
+    return {c.first: order.join_share(c.seed, entropy.text) for c in cohorts if c.first in own and entropy.text}
 
 
-def opened(cohort: Cohort, configuration: Configuration, given: OrderEntropy) -> str:
+def opened(cohort: Cohort, configuration: Configuration, entropy: OrderEntropy) -> str:
     """Return the committed seed of an order: the used one, without the contributions of other parties."""
     own = {promised.first for promised in configuration.order if not promised.shared}
-    return cohort.seed.removesuffix(f"+{given.text}") if given.text and cohort.first in own else cohort.seed
+    return cohort.seed.removesuffix(f"+{entropy.text}") if entropy.text and cohort.first in own else cohort.seed
 
 
-def checked(promised: OrderCommitment, published: str, given: OrderEntropy) -> tuple[str, str]:
+def checked(promised: OrderCommitment, published: str, entropy: OrderEntropy) -> tuple[str, str]:
     """Return the seed of an order as it was used, from the published seed, and who chose it, in words.
 
     AuditFailed if it is not the one committed to, or no seed.
@@ -102,7 +102,7 @@ def checked(promised: OrderCommitment, published: str, given: OrderEntropy) -> t
         raise AuditFailed(f"the seed of {named}: {error}") from None
     if promised.shared or begins != promised.used:
         return published, BEFORE
-    return order.join_share(published, given.text), given.choosers
+    return order.join_share(published, entropy.text), entropy.choosers
 
 
 BOTH = "the referee and the curator together"

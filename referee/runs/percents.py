@@ -13,19 +13,19 @@ from common.statistics.intervals import VAGUE, certainty
 
 FEW, MANY = 0.01, 0.1
 """Intervals narrower than ``FEW`` have two decimals, those wider than ``MANY`` none."""
-_OTHER = 4  # decimals of numbers that are no shares of people; from 1 on, this many digits
+_DIGITS = 4  # decimals of numbers that are no shares of people; from 1 on, this many digits
 
 
 class Unit(NamedTuple):
     """The unit in which losses are printed.
 
     Attributes:
-        one: The printed value of a loss of 1; None: losses are shares of people, printed in per cent.
-        each: The text after a number.
+        scale: The printed value of a loss of 1; None: losses are shares of people, printed in per cent.
+        suffix: The text after a number.
     """
 
-    one: float | None = None
-    each: str = ""
+    scale: float | None = None
+    suffix: str = ""
 
 
 PER_CENT, AS_IT_IS = Unit(), Unit(1.0)
@@ -50,13 +50,13 @@ def _rounded(value: float, up: bool | None, places: int) -> str:
     return f"{near / 10**places:.10g}"
 
 
-def _other(value: float, up: bool | None) -> str:
-    return _rounded(value, up, max(0, _OTHER - len(f"{math.floor(abs(value))}".lstrip("0"))))
+def _plain_number(value: float, up: bool | None) -> str:
+    return _rounded(value, up, max(0, _DIGITS - len(f"{math.floor(abs(value))}".lstrip("0"))))
 
 
 def four_digits(value: float, up: bool | None) -> str:
     """Return a non-negative number in four digits; ``up`` as for :func:`share`."""
-    places = min(_OTHER - 1 - math.floor(math.log10(value)), 300) if value > 0.0 else 0
+    places = min(_DIGITS - 1 - math.floor(math.log10(value)), 300) if value > 0.0 else 0
     return f"{float(_rounded(value, up, places)):.4g}"
 
 
@@ -73,42 +73,42 @@ def places_of(low: float, high: float) -> int:
 
 def exact(value: float, unit: Unit = PER_CENT) -> str:
     """Return a loss that is no estimate, such as a level or a true one, without its unit."""
-    return share(value, places=2) if unit.one is None else _other(unit.one * value, None)
+    return share(value, places=2) if unit.scale is None else _plain_number(unit.scale * value, None)
 
 
 def ends(low: float, high: float, unit: Unit = PER_CENT) -> str:
     """Return an interval in words, its ends rounded outward, without its unit."""
-    if unit.one is not None:
-        return f"{_other(unit.one * low, False)} to {_other(unit.one * high, True)}"
+    if unit.scale is not None:
+        return f"{_plain_number(unit.scale * low, False)} to {_plain_number(unit.scale * high, True)}"
     places = places_of(low, high)
     return f"{share(low, up=False, places=places)} to {share(high, up=True, places=places)}"
 
 
-def estimate(found: Mapping[str, float], unit: Unit = PER_CENT) -> str:
+def estimate(interval: Mapping[str, float], unit: Unit = PER_CENT) -> str:
     """Return an estimate (value, low, high) in words."""
-    low, high = found["low"], found["high"]
-    if unit.one is None:
-        return f"{share(found['value'], places=places_of(low, high))} ({ends(low, high)})"
-    return f"{_other(unit.one * found['value'], None)}{unit.each} ({ends(low, high, unit)})"
+    low, high = interval["low"], interval["high"]
+    if unit.scale is None:
+        return f"{share(interval['value'], places=places_of(low, high))} ({ends(low, high)})"
+    return f"{_plain_number(unit.scale * interval['value'], None)}{unit.suffix} ({ends(low, high, unit)})"
 
 
-def estimate_or_vague(found: Mapping[str, float], unit: Unit = PER_CENT) -> str:
+def estimate_or_vague(interval: Mapping[str, float], unit: Unit = PER_CENT) -> str:
     """Return an estimate in words, without its value where the interval is wider than :data:`VAGUE`."""
-    if found["high"] - found["low"] > VAGUE:
-        between = ends(found["low"], found["high"], unit)
-        return f"{between}{unit.each}: too few agents answered about it to tell"
-    return estimate(found, unit)
+    if interval["high"] - interval["low"] > VAGUE:
+        between = ends(interval["low"], interval["high"], unit)
+        return f"{between}{unit.suffix}: too few agents answered about it to tell"
+    return estimate(interval, unit)
 
 
 def points(difference: float, unit: Unit = PER_CENT, *, up: bool) -> str:
     """Return a difference of two losses, in points where they are shares, rounded as ``up`` says."""
-    if unit.one is not None:
-        return f"{_other(unit.one * difference, up)}{unit.each}"
+    if unit.scale is not None:
+        return f"{_plain_number(unit.scale * difference, up)}{unit.suffix}"
     text = _rounded(100.0 * difference, up, 0 if abs(difference) >= MANY else 1)
     return f"{text} point{'' if text in ('1', '-1') else 's'}"
 
 
-def about(count: float) -> str:
+def rounded_up(count: float) -> str:
     """Return a number of people in two digits, rounded up."""
     unit = 10 ** max(0, math.floor(math.log10(max(count, 1.0))) - 1)
     return f"{math.ceil(count / unit) * unit:,}"
@@ -119,19 +119,19 @@ def in_own_units(scenario: Scenario, result: Mapping[str, Any]) -> str:
 
     Empty where no table describes its response.
     """
-    found, table, answer = result["estimate"], scenario.target.table, result["answer"] or {}
+    estimate, table, answer = result["estimate"], scenario.target.table, result["answer"] or {}
     number = table.features[-1] if table is not None else None
-    if scenario.agents.loss != "squared" or not found or not isinstance(number, Number):
+    if scenario.agents.loss != "squared" or not estimate or not isinstance(number, Number):
         return ""
     if answer.get("response") != scenario.target.dimension - 1:
         return ""
     width, bound = number.high - number.low, min(1.0, scenario.agents.bound)
-    squares = [width * width * bound * found[part] for part in ("value", "low", "high")]
+    squares = [width * width * bound * estimate[part] for part in ("value", "low", "high")]
     value, low, high = map(four_digits, squares, (None, False, True))
     roots = [*map(four_digits, (math.sqrt(max(square, 0.0)) for square in squares), (None, False, True))]
     cut = "" if bound == 1.0 else f"; errors of {width * math.sqrt(bound):.4g} and more count alike"
     return (
         f"mean squared error {value}, in {low} to {high}, in the square of the units of {number.column!r}; its root "
-        f"{roots[0]}, in {roots[1]} to {roots[2]}, with {certainty(found['confidence'])} confidence; it is clipped to "
-        f"{number.low:g} .. {number.high:g}{cut}"
+        f"{roots[0]}, in {roots[1]} to {roots[2]}, with {certainty(estimate['confidence'])} confidence; it is clipped "
+        f"to {number.low:g} .. {number.high:g}{cut}"
     )

@@ -41,8 +41,13 @@ def result_document(
     several: dict[str, Any] = {"tasks": [_ended(task) for task in outcome.tasks]} if outcome and outcome.tasks else {}
     if outcome and outcome.judged:
         candidates = [
-            {"name": of.name, "hypothesis": of.hypothesis.wire(), "estimate": of.estimate.wire(), "asked": of.asked}
-            for of in outcome.judged
+            {
+                "name": candidate.name,
+                "hypothesis": candidate.hypothesis.wire(),
+                "estimate": candidate.estimate.wire(),
+                "asked": candidate.asked,
+            }
+            for candidate in outcome.judged
         ]
         several |= {"candidates": candidates, "gap": outcome.gap}
     for name in ("comparison", "constant", "bound", "calibrated", "quality"):

@@ -96,8 +96,8 @@ def measure_of(scenario: Scenario) -> str:
 
 def about_a_loss(result: Mapping[str, Any]) -> bool:
     """Tell whether the agents estimated the loss of a hypothesis, rather than something else about a problem."""
-    judged = bool(result.get("truth")) and "correct" in result["truth"]
-    return not judged and (result["answer"] or {}).get("kind") in HYPOTHESES.names()
+    solved = bool(result.get("truth")) and "correct" in result["truth"]
+    return not solved and (result["answer"] or {}).get("kind") in HYPOTHESES.names()
 
 
 def silent_in_words(result: Mapping[str, Any]) -> str:
@@ -105,30 +105,30 @@ def silent_in_words(result: Mapping[str, Any]) -> str:
 
     A result that another party wrote may lack these numbers: then the text states that they are missing.
     """
-    found, agents = result.get("silent"), result.get("agents") or {"asked": 0, "answered": 0}
-    if found is None:
+    silent, agents = result.get("silent"), result.get("agents") or {"asked": 0, "answered": 0}
+    if silent is None:
         count = agents["asked"] - agents["answered"]
         if count <= 0 or result["answer"] is None:
             return ""
         return (
             f"{count:,} of {agents['asked']:,} agents asked did not answer: `referee audit` says what they could change"
         )
-    words = f"up to {found['missing']:.1%} of the agents asked about it did not answer"
-    could = found["estimate"]
-    if could is None:
+    words = f"up to {silent['missing']:.1%} of the agents asked about it did not answer"
+    estimate = silent["estimate"]
+    if estimate is None:
         return f"{words}: the answer is about those who did, and may be another one for all"
     what = "loss" if about_a_loss(result) else "estimate"
-    where, left_out = _sure_ends(could), found["left_out"]
-    seen = "nothing is known" if left_out is None else f"it is {_sure_ends(left_out)}"
-    seen = f"; were answers left out because of what they say, {seen}"
-    if not found["matters"]:
-        return f"{words}: however they differ from those who did, the {what} is {where}{seen}"
-    gap = "" if found["gap"] is None else f", and exceed its rival's by {percents.points(found['gap'], up=True)}"
-    return f"{words}: were they to differ from those who did, the {what} could be {where}{gap}{seen}"
+    where, left_out = _sure_ends(estimate), silent["left_out"]
+    worst = "nothing is known" if left_out is None else f"it is {_sure_ends(left_out)}"
+    worst = f"; were answers left out because of what they say, {worst}"
+    if not silent["matters"]:
+        return f"{words}: however they differ from those who did, the {what} is {where}{worst}"
+    gap = "" if silent["gap"] is None else f", and exceed its rival's by {percents.points(silent['gap'], up=True)}"
+    return f"{words}: were they to differ from those who did, the {what} could be {where}{gap}{worst}"
 
 
-def _sure_ends(found: Mapping[str, float]) -> str:
-    return f"{percents.ends(found['low'], found['high'])} with {certainty(found['confidence'])} confidence"
+def _sure_ends(interval: Mapping[str, float]) -> str:
+    return f"{percents.ends(interval['low'], interval['high'])} with {certainty(interval['confidence'])} confidence"
 
 
 def verdict(scenario: Scenario, result: Mapping[str, Any], labels: tuple[str, str] | None = None) -> Verdict:
@@ -147,12 +147,12 @@ def verdict(scenario: Scenario, result: Mapping[str, Any], labels: tuple[str, st
         return _verdict(names, result, detail)
     missing = result.get("silent") or {"left_out": None, "matters": True}
     about_all = result["estimate"] and (missing["left_out"] or {**result["estimate"], "low": 0.0, "high": 1.0})
-    found = _verdict(names, {**result, "estimate": about_all}, detail, " among all who were asked")
-    if found.tone == "bad" or not (missing["matters"] or result.get("pairs")):
-        return found
+    outcome = _verdict(names, {**result, "estimate": about_all}, detail, " among all who were asked")
+    if outcome.tone == "bad" or not (missing["matters"] or result.get("pairs")):
+        return outcome
     states_bound = not result.get("tasks") and about_all is not None and about_a_loss(result)
-    title = found.title if states_bound else f"{found.title}; it depends on those who did not answer"
-    return replace(found, tone="open", title=title)
+    title = outcome.title if states_bound else f"{outcome.title}; it depends on those who did not answer"
+    return replace(outcome, tone="open", title=title)
 
 
 def _verdict(names: LabelNames, result: Mapping[str, Any], detail: str, people: str = "") -> Verdict:
@@ -170,24 +170,25 @@ def _verdict(names: LabelNames, result: Mapping[str, Any], detail: str, people: 
 def _tested(names: LabelNames, result: Mapping[str, Any], detail: str, people: str) -> Verdict:
     """Return the verdict where agents reported the loss of one model, and of nothing else."""
     scenario = names.scenario
-    found, level, in_per_cent = result["estimate"], level_of(scenario), per_cent(scenario)
-    it, of = names.of(None, result["answer"]), _of_whom(scenario) + people
-    stated, sure = _errs(scenario, it, found, of), f"with {certainty(found['confidence'])} confidence"
+    estimate, level, in_per_cent = result["estimate"], level_of(scenario), per_cent(scenario)
+    model, population = names.of(None, result["answer"]), _population(scenario) + people
+    stated = _loss_sentence(scenario, model, estimate, population)
+    confidence = f"with {certainty(estimate['confidence'])} confidence"
     bound = "" if level is None else percents.share(level) if in_per_cent else f"{level:g}"
-    first, title = f"{stated}, {sure}.", stated
+    first, title = f"{stated}, {confidence}.", stated
     tone: Tone = "good"
-    if level is not None and result["status"] == "done" and (not people or found["high"] < level):
-        title = f"{it} {_verb(scenario)} less than {bound}{of}"
-        first = f"A test shows {sure} that {_low(title)}. The estimate is {percents.estimate(found, unit_of(scenario))}"
-        first += "." if found["high"] < level else _BEYOND
-    elif found["high"] - found["low"] > VAGUE:
-        title, tone = f"Too few agents answered to tell how good {_low(it)} is", "open"
-        between = f"{percents.ends(found['low'], found['high'], unit_of(scenario))}{unit_of(scenario).each}"
-        first = f"{it} {_verb(scenario)} {between}{of}, {sure}."
+    if level is not None and result["status"] == "done" and (not people or estimate["high"] < level):
+        title = f"{model} {_verb(scenario)} less than {bound}{population}"
+        first = f"A test shows {confidence} that {_lowered(title)}. The estimate is "
+        first += percents.estimate(estimate, unit_of(scenario)) + ("." if estimate["high"] < level else _BEYOND)
+    elif estimate["high"] - estimate["low"] > VAGUE:
+        title, tone = f"Too few agents answered to tell how good {_lowered(model)} is", "open"
+        between = f"{percents.ends(estimate['low'], estimate['high'], unit_of(scenario))}{unit_of(scenario).suffix}"
+        first = f"{model} {_verb(scenario)} {between}{population}, {confidence}."
     elif level is not None:
-        title, tone = f"{it} is not shown to be below {bound}: {stated.replace(it, 'it', 1)}", "open"
-        first = f"{stated}, {sure}; it is not shown to be below {bound}."
-    answer, words = _of_constants(scenario, it, result)
+        title, tone = f"{model} is not shown to be below {bound}: {stated.replace(model, 'it', 1)}", "open"
+        first = f"{stated}, {confidence}; it is not shown to be below {bound}."
+    answer, words = _of_constants(scenario, model, result)
     constant = answer
     if result.get("pairs"):
         answer, constant, words = _of_pairs(result["pairs"], among=people)
@@ -206,18 +207,18 @@ def _verb(scenario: Scenario) -> str:
     return "errs on" if per_cent(scenario) else f"has a {tested_loss(scenario)} of"
 
 
-def _of_whom(scenario: Scenario) -> str:
+def _population(scenario: Scenario) -> str:
     costs = scenario.agents.costs
     return f", where {costs.text}" if costs is not None else " of the population" * per_cent(scenario)
 
 
-def _errs(scenario: Scenario, it: str, found: Mapping[str, float], of: str) -> str:
+def _loss_sentence(scenario: Scenario, model: str, estimate: Mapping[str, float], population: str) -> str:
     """Return "The model errs on 28% of the population (21% to 36%)", without a full stop.
 
-    In the first sentence of a verdict ``of`` says whom it is about, and what mistakes cost.
+    In the first sentence of a verdict ``population`` says whom it is about, and what mistakes cost.
     """
-    middle, _, rest = percents.estimate(found, unit_of(scenario)).partition(" (")
-    return f"{it} {_verb(scenario)} {middle}{of} ({rest}"
+    middle, _, rest = percents.estimate(estimate, unit_of(scenario)).partition(" (")
+    return f"{model} {_verb(scenario)} {middle}{population} ({rest}"
 
 
 def _of_pairs(pairs: Sequence[Mapping[str, Any]], among: str) -> tuple[Answer, Answer, str]:
@@ -227,46 +228,46 @@ def _of_pairs(pairs: Sequence[Mapping[str, Any]], among: str) -> tuple[Answer, A
     """
     ends = [(pair["rival"], pair["difference"]) for pair in pairs]
     words = "; ".join(
-        f"{rival} {percents.signed(found['low'], up=False)} to {percents.signed(found['high'], up=True)}"
-        for rival, found in ends
+        f"{rival} {percents.signed(difference['low'], up=False)} to {percents.signed(difference['high'], up=True)}"
+        for rival, difference in ends
     )
-    sure = certainty(ends[0][1]["confidence"])
-    words = f"Its share of mistakes less that of its rivals, with {sure} confidence together: {words}."
+    confidence = certainty(ends[0][1]["confidence"])
+    words = f"Its share of mistakes less that of its rivals, with {confidence} confidence together: {words}."
     if among:
-        words = f"Among those who answered: {_low(words)}"
-    others = [pair for pair in pairs if is_constant(pair["hypothesis"])]
-    constant = _shown([pair["difference"] for pair in others])
-    if constant == "yes" and {pair["hypothesis"].get("label") for pair in others} != {-1, 1}:
+        words = f"Among those who answered: {_lowered(words)}"
+    constants = [pair for pair in pairs if is_constant(pair["hypothesis"])]
+    constant = _pairs_answer([pair["difference"] for pair in constants])
+    if constant == "yes" and {pair["hypothesis"].get("label") for pair in constants} != {-1, 1}:
         constant = "cannot be told"
         words += f" Too few agents were asked about {CONSTANT}, so whether it is better than that cannot be told."
-    return max(_shown([found for _, found in ends]), constant, key=_ANSWERS.index), constant, words
+    return max(_pairs_answer([difference for _, difference in ends]), constant, key=_ANSWERS.index), constant, words
 
 
-def _shown(differences: Sequence[Mapping[str, float]]) -> Answer:
-    if any(found["low"] > 0.0 for found in differences):
+def _pairs_answer(differences: Sequence[Mapping[str, float]]) -> Answer:
+    if any(difference["low"] > 0.0 for difference in differences):
         return "no"
-    return "yes" if all(found["high"] < 0.0 for found in differences) else "cannot be told"
+    return "yes" if all(difference["high"] < 0.0 for difference in differences) else "cannot be told"
 
 
 _OF_TWO = frozenset(HYPOTHESES.names()) - {"argmax", "regressor", "onnx"}
 """Kinds of hypotheses that predict one of two labels."""
 
 
-def _half(scenario: Scenario, it: str, result: Mapping[str, Any]) -> str:
+def _worse_than_half(scenario: Scenario, model: str, result: Mapping[str, Any]) -> str:
     """Return that an answer is worse than a constant if it errs on more than half; empty if that is not shown.
 
     With two labels the more frequent one errs on half of the people at most.
     """
-    answer, found = result["answer"], result["estimate"]
-    if is_constant(answer) or answer["kind"] not in _OF_TWO or not (per_cent(scenario) and found["low"] > 0.5):
+    answer, estimate = result["answer"], result["estimate"]
+    if is_constant(answer) or answer["kind"] not in _OF_TWO or not (per_cent(scenario) and estimate["low"] > 0.5):
         return ""
-    return f"Saying the more frequent label to everybody errs on 50% at most, so {_low(it)} is not better."
+    return f"Saying the more frequent label to everybody errs on 50% at most, so {_lowered(model)} is not better."
 
 
-def _of_constants(scenario: Scenario, it: str, result: Mapping[str, Any]) -> tuple[Answer, str]:
+def _of_constants(scenario: Scenario, model: str, result: Mapping[str, Any]) -> tuple[Answer, str]:
     if is_constant(result["answer"]):
         return "no", "The answer is a constant: it says the same of everybody."
-    if half := _half(scenario, it, result):
+    if half := _worse_than_half(scenario, model, result):
         return "no", half
     return "cannot be told", (
         "Nothing was asked about saying the same to everybody, so this run cannot tell whether the model is better."
@@ -326,46 +327,53 @@ def is_constant(hypothesis: Mapping[str, Any]) -> bool:
     return numbers or hypothesis["kind"] == "constant" or always(hypothesis) is not None
 
 
-def _low(subject: str) -> str:
+def _lowered(subject: str) -> str:
     return subject[:1].lower() + subject[1:]
 
 
 def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_silent: bool) -> Verdict:
     """Return the verdict where agents judged two finalists: a model, and what one side has alone, its rival."""
-    found, finalists = result["comparison"], {str(of["name"]): of for of in result["candidates"]}
-    (name,) = finalists.keys() - {found["with"]}
-    sides = [(names.of(each, finalists[each]["hypothesis"]), finalists[each]) for each in (name, found["with"])]
-    (it, own), (rival, other) = sides
-    answer = _answer(found)
-    first = _errs(names.scenario, it, own["estimate"], _of_whom(names.scenario))
-    sentences = [f"Among those who answered: {_low(first)}." if some_silent else f"{first}."]
+    comparison, finalists = (
+        result["comparison"],
+        {str(candidate["name"]): candidate for candidate in result["candidates"]},
+    )
+    (name,) = finalists.keys() - {comparison["with"]}
+    sides = [(names.of(each, finalists[each]["hypothesis"]), finalists[each]) for each in (name, comparison["with"])]
+    (model, own), (rival, other) = sides
+    answer = _answer(comparison)
+    first = _loss_sentence(names.scenario, model, own["estimate"], _population(names.scenario))
+    sentences = [f"Among those who answered: {_lowered(first)}." if some_silent else f"{first}."]
     if answer != "no" and is_constant(own["hypothesis"]):
         same, none = "The model says the same to everybody", "no agents can show it to be better than that."
         return Verdict(same, detail, "open", "no", (*sentences, f"{same}: {none}"), "no")
-    sentences.append(_errs(names.scenario, rival, other["estimate"], "") + ".")
-    sentences.append(_by_how_much(names, it, found, answer, result["agents"]["enrolled"]))
+    sentences.append(_loss_sentence(names.scenario, rival, other["estimate"], "") + ".")
+    sentences.append(_by_how_much(names, model, comparison, answer, result["agents"]["enrolled"]))
     if result["answer"] == other["hypothesis"]:
-        sentences.append(f"So the answer is {_low(rival)}.")
+        sentences.append(f"So the answer is {_lowered(rival)}.")
     if is_constant(other["hypothesis"]) and answer in _OF_SOURCE:
         sentences.append(_OF_SOURCE[answer])
-    title, constant, others = _title(answer, it, _low(rival)), answer, result.get("constant")
-    beside = not is_constant(other["hypothesis"])
-    if beside:
-        constant = _answer(others) if others else "cannot be told"
-    elif others:
-        constant = max(answer, _answer(others), key=_ANSWERS.index)
-    subject = rival if answer == "no" else it
-    half = "" if constant == "no" else _half(names.scenario, subject, result)
+    title, constant, with_constant = _title(answer, model, _lowered(rival)), answer, result.get("constant")
+    separate = not is_constant(other["hypothesis"])
+    if separate:
+        constant = _answer(with_constant) if with_constant else "cannot be told"
+    elif with_constant:
+        constant = max(answer, _answer(with_constant), key=_ANSWERS.index)
+    subject = rival if answer == "no" else model
+    half = "" if constant == "no" else _worse_than_half(names.scenario, subject, result)
     if half:
-        constant, beside = "no", True
-    if beside or constant != answer:
-        than = CONSTANT if beside else _OTHER
-        sentences += [half] if half else _beside_constant(names, result, subject, constant, than)
+        constant, separate = "no", True
+    if separate or constant != answer:
+        than = CONSTANT if separate else _OTHER
+        sentences += [half] if half else _constant_sentences(names, result, subject, constant, than)
         if _ANSWERS.index(constant) < _ANSWERS.index(answer):
-            rest = f"{_low(it)} is not better than that" if answer == "no" else _rest(answer, "it", _low(rival))
+            rest = (
+                f"{_lowered(model)} is not better than that"
+                if answer == "no"
+                else _clause(answer, "it", _lowered(rival))
+            )
             title = f"{_title(constant, subject, than)}; {rest}"
         else:
-            title += f"; {_rest(constant, 'that' if answer == 'no' else 'it', than)}"
+            title += f"; {_clause(constant, 'that' if answer == 'no' else 'it', than)}"
     title += ", among those who answered" * some_silent
     least = max(answer, constant, key=_ANSWERS.index)
     tone: Tone = "good" if least == "yes" and not some_silent else "open"
@@ -375,16 +383,16 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
 _ANSWERS: tuple[Answer, ...] = ("yes", "probably", "cannot be told", "no")
 
 
-def _title(answer: Answer, it: str, than: str) -> str:
+def _title(answer: Answer, model: str, than: str) -> str:
     if answer == "cannot be told":
-        return f"It cannot be told whether {_low(it)} is better than {than}"
-    return _rest(answer, it, than)
+        return f"It cannot be told whether {_lowered(model)} is better than {than}"
+    return _clause(answer, model, than)
 
 
-def _rest(answer: Answer, it: str, than: str) -> str:
+def _clause(answer: Answer, model: str, than: str) -> str:
     if answer == "cannot be told":
-        return f"whether {it} is better than {than} cannot be told"
-    return f"{it} is {_BETTER[answer]} than {than}"
+        return f"whether {model} is better than {than} cannot be told"
+    return f"{model} is {_BETTER[answer]} than {than}"
 
 
 _BETTER = {"yes": "better", "probably": "probably better", "no": "not better"}
@@ -394,13 +402,15 @@ _BETTER = {"yes": "better", "probably": "probably better", "no": "not better"}
 _OTHER = "saying something else to everybody"
 
 
-def _beside_constant(names: LabelNames, result: Mapping[str, Any], it: str, answer: Answer, than: str) -> list[str]:
-    found = result.get("constant")
-    if not found:
-        return [f"Nothing was asked about {than}, so whether {_low(it)} is better than that cannot be told."]
-    constant = names.of(None, found["hypothesis"])
-    first = _errs(names.scenario, constant, found["estimate"], "") + "."
-    return [first, _by_how_much(names, it, found, answer, result["agents"]["enrolled"], f" than {than}")]
+def _constant_sentences(
+    names: LabelNames, result: Mapping[str, Any], model: str, answer: Answer, than: str
+) -> list[str]:
+    comparison = result.get("constant")
+    if not comparison:
+        return [f"Nothing was asked about {than}, so whether {_lowered(model)} is better than that cannot be told."]
+    constant = names.of(None, comparison["hypothesis"])
+    first = _loss_sentence(names.scenario, constant, comparison["estimate"], "") + "."
+    return [first, _by_how_much(names, model, comparison, answer, result["agents"]["enrolled"], f" than {than}")]
 
 
 _OF_SOURCE = {
@@ -410,33 +420,39 @@ _OF_SOURCE = {
 """What a constant as rival, which was not learned from the curator's people, shows about these people."""
 
 
-def _answer(found: Mapping[str, Any]) -> Answer:
-    if found["difference"]["high"] < 0.0:
+def _answer(comparison: Mapping[str, Any]) -> Answer:
+    if comparison["difference"]["high"] < 0.0:
         return "yes"
-    if found["difference"]["low"] > 0.0:
+    if comparison["difference"]["low"] > 0.0:
         return "no"
-    return "probably" if found["probably"]["high"] < 0.0 else "cannot be told"
+    return "probably" if comparison["probably"]["high"] < 0.0 else "cannot be told"
 
 
 def _by_how_much(
-    names: LabelNames, it: str, found: Mapping[str, Any], answer: Answer, enrolled: int, than: str = ""
+    names: LabelNames, model: str, comparison: Mapping[str, Any], answer: Answer, enrolled: int, than: str = ""
 ) -> str:
-    points, difference = partial(percents.points, unit=unit_of(names.scenario)), found["difference"]
-    low, high, sure = difference["low"], difference["high"], f"with {certainty(difference['confidence'])} confidence"
+    points, difference = partial(percents.points, unit=unit_of(names.scenario)), comparison["difference"]
+    low, high, confidence = (
+        difference["low"],
+        difference["high"],
+        f"with {certainty(difference['confidence'])} confidence",
+    )
     if answer == "yes":
-        return f"{it} is better{than}, by {points(-high, up=False)} to {points(-low, up=True)}, {sure}."
+        return f"{model} is better{than}, by {points(-high, up=False)} to {points(-low, up=True)}, {confidence}."
     if answer == "no":
-        return f"{it} is worse{than}, by {points(low, up=False)} to {points(high, up=True)}, {sure}."
-    more = (found["agents"] or 0) - enrolled
-    settle = f"; about {percents.about(more)} more agents would settle it" if more > 0 else ""
+        return f"{model} is worse{than}, by {points(low, up=False)} to {points(high, up=True)}, {confidence}."
+    more = (comparison["agents"] or 0) - enrolled
+    settle = f"; about {percents.rounded_up(more)} more agents would settle it" if more > 0 else ""
     if answer == "probably":
-        return f"{it} is probably better{than}: {_one_sided(found['probably'], points)}{settle}."
+        return f"{model} is probably better{than}: {_one_sided(comparison['probably'], points)}{settle}."
     shares = names.scenario.agents.costs is not None or per_cent(names.scenario)
     subject = f"it {_verb(names.scenario)}" if shares else f"its {tested_loss(names.scenario)} is"
-    between = f"{subject} {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {sure}"
-    if found["likely"]["high"] < 0.0:
-        between += f" ({_one_sided(found['likely'], points, 'less, ')})"
-    return f"Whether {_low(it)} is better{than} cannot be told: {between}{settle}."
+    between = (
+        f"{subject} {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {confidence}"
+    )
+    if comparison["likely"]["high"] < 0.0:
+        between += f" ({_one_sided(comparison['likely'], points, 'less, ')})"
+    return f"Whether {_lowered(model)} is better{than} cannot be told: {between}{settle}."
 
 
 def _one_sided(bound: Mapping[str, float], points: Callable[..., str], hardly: str = "") -> str:

@@ -46,24 +46,24 @@ class AgentsEdge:
         self._poll.check_room()
         signed = _read(call.body, messages.Poll.KIND)
         news = self._listen()
-        found = await self._poll(signed)
-        if found is None and self._may_stay(signed.key):
+        assignment = await self._poll(signed)
+        if assignment is None and self._may_stay(signed.key):
             self._held += 1
             try:
                 async with asyncio.timeout(HOLD):
-                    while found is None:
+                    while assignment is None:
                         await news.wait()
                         news = self._listen()
-                        found = await self._poll(signed)
+                        assignment = await self._poll(signed)
             except TimeoutError:
                 pass
             finally:
                 self._held -= 1
-        if found is None:
+        if assignment is None:
             roster = self._referee.registrar.roster
             pause = 0.0 if self._may_stay(signed.key) else random_pause(len(roster))
             return Reply(204, headers=((b"retry-after", f"{pause:.1f}".encode()),))
-        return _json(found)
+        return _json(assignment)
 
     async def decline(self, call: Call) -> Reply:
         problem = await self._decline(_read(call.body, messages.Decline.KIND))
@@ -78,10 +78,10 @@ class AgentsEdge:
         return Reply(200, receipt.raw())
 
     async def packed_may_come(self, opening: Opening) -> Admitted:
-        found = await self._room(_read(opening.line, messages.PackedReport.KIND, opening.tail))
-        if isinstance(found, TandemError):
-            raise found
-        return Admitted(found)
+        size = await self._room(_read(opening.line, messages.PackedReport.KIND, opening.tail))
+        if isinstance(size, TandemError):
+            raise size
+        return Admitted(size)
 
     async def batch_may_come(self, opening: Opening) -> Admitted:
         self._referee.registrar.admits(opening.token)

@@ -201,9 +201,9 @@ def referee_app(
 
 
 def _state(referee: Referee, run: str, after: int) -> RunState:
-    known = referee.store.run(run)
+    stored = referee.store.run(run)
     progress = tuple(ProgressNote(text=n.text, numbers=n.numbers) for n in referee.notes(run)[after:])
-    return RunState(run=run, status=known.status, progress=progress, result=known.result)
+    return RunState(run=run, status=stored.status, progress=progress, result=stored.result)
 
 
 def _report_id(report_id: ReportId) -> None:
@@ -257,18 +257,18 @@ def _add_batches(app: Service, referee: Referee) -> None:
 
 def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
     @operator.put("/v1/runs/{run}", summary="Create a run (operator)")
-    def create(run: RunName, wanted: RunRequest) -> RunState:
-        referee.create(run, wanted.scenario, wanted.seed)
+    def create(run: RunName, body: RunRequest) -> RunState:
+        referee.create(run, body.scenario, body.seed)
         runner.wake()
         return _state(referee, run, 0)
 
     @operator.get("/v1/runs", summary="All runs with their status and what they wait for, oldest first (operator)")
     def runs() -> list[RunLine]:
-        found = []
+        lines = []
         for run in referee.store.runs():
-            known = {"run": run.run, "scenario": str(run.scenario.get("name")), "status": run.status}
-            found.append(RunLine(**known, waits_for=referee.waits_for(run), verdict=referee.verdict(run)))
-        return found
+            fields = {"run": run.run, "scenario": str(run.scenario.get("name")), "status": run.status}
+            lines.append(RunLine(**fields, waits_for=referee.waits_for(run), verdict=referee.verdict(run)))
+        return lines
 
     @operator.get("/v1/runs/{run}", summary="The status of a run (operator)")
     def show(run: RunName, after: After = 0) -> RunState:
@@ -317,10 +317,10 @@ def _add_folders(operator: APIRouter, referee: Referee) -> None:
         "/v1/runs/{run}/reports/{question}", summary="All accepted reports on a question (operator)", **BINARY
     )
     def reports(run: RunName, question: Annotated[int, Path(ge=0, lt=1 << 31)]) -> Response:
-        found = referee.store.question(run, question)
-        if found is None:
+        stored = referee.store.question(run, question)
+        if stored is None:
             raise NotFound(f"run {run!r} has no question {question}")
-        return Response(pack_reports(referee.store.reports(found)), media_type="application/octet-stream")
+        return Response(pack_reports(referee.store.reports(stored)), media_type="application/octet-stream")
 
     @operator.get(
         "/v1/runs/{run}/participants",
@@ -365,20 +365,20 @@ def of_referee(referee: Referee) -> list[Family]:
     """Return the metrics of a referee."""
     store, collection, standing = referee.store, referee.collection, referee.checkpoints.standing
     fence = store.fence
-    answers = {place: float(not found.problem) for place, found in standing.items()}
-    misbehaved = {place: float(found.misbehaved) for place, found in standing.items()}
-    kept = "Whether a witness kept what it was sent last."
-    wrong = "Answers that no witness gives: such a witness is passed over, and asked again."
-    enrolled, taken = referee.registrar.enrolled(), [MetricSample(collection.accepted)]
+    answers = {place: float(not status.problem) for place, status in standing.items()}
+    misbehaved = {place: float(status.misbehaved) for place, status in standing.items()}
+    answers_text = "Whether a witness kept what it was sent last."
+    wrong_text = "Answers that no witness gives: such a witness is passed over, and asked again."
+    enrolled, accepted = referee.registrar.enrolled(), [MetricSample(collection.accepted)]
     rejected = dict(collection.rejected)
     return [
         *_of_runs(referee),
         gauge("tandem_agents_enrolled", "Agents that are enrolled.", referee.registrar.roster.agents),
         *(gauge(f"tandem_enrolment_{n}", f"Enrolment: {n.replace('_', ' ')}.", count) for n, count in enrolled.items()),
-        Family("tandem_reports_accepted_total", "counter", "Reports that were stored here.", taken),
+        Family("tandem_reports_accepted_total", "counter", "Reports that were stored here.", accepted),
         by_label("counter", "tandem_reports_rejected_total", "Reports refused, by reason.", "reason", rejected),
-        by_label("gauge", "tandem_witness_answers", kept, "witness", answers),
-        by_label("counter", "tandem_witness_misbehaved_total", wrong, "witness", misbehaved),
+        by_label("gauge", "tandem_witness_answers", answers_text, "witness", answers),
+        by_label("counter", "tandem_witness_misbehaved_total", wrong_text, "witness", misbehaved),
         Family("tandem_commits_total", "counter", "Transactions committed.", [MetricSample(store.commits())]),
         gauge("tandem_lease_held", "Whether this process drives the runs.", float(fence is not None)),
         gauge("tandem_lease_seconds_left", "Seconds until the lease ends, of any holder.", store.lease_left()),
@@ -404,9 +404,9 @@ def _of_runs(referee: Referee) -> list[Family]:
     states = dict.fromkeys(STATES, 0) | referee.store.states()
     now, silent, agents = time.monotonic(), [], []
     for run in referee.store.unfinished():
-        found = referee.agents(run.run)
-        declined = sum(found["declined"].values())
-        counts = {"asked": found["asked"], "answered": found["answered"], "declined": declined}
+        summary = referee.agents(run.run)
+        declined = sum(summary["declined"].values())
+        counts = {"asked": summary["asked"], "answered": summary["answered"], "declined": declined}
         agents += [MetricSample(count, {"run": run.run, "state": state}) for state, count in counts.items()]
         if run.configuration is not None and run.run in referee.progressed:
             silent.append(MetricSample(now - referee.progressed[run.run], {"run": run.run}))

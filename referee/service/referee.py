@@ -122,8 +122,8 @@ class Referee:
         return Signed.model_validate_json(_or_raise(self.registrar.enrol([(signed, token)])[0]))
 
     def poll(self, signed: Signed) -> Signed | None:
-        found = _or_raise(self.collection.poll([signed])[0])
-        return None if found is None else Signed.model_validate_json(found)
+        assignment = _or_raise(self.collection.poll([signed])[0])
+        return None if assignment is None else Signed.model_validate_json(assignment)
 
     def decline(self, signed: Signed) -> None:
         _or_raise(self.collection.decline([signed])[0])
@@ -212,12 +212,12 @@ class Referee:
 
     def lacking(self, state: StoredRun) -> str | None:
         """Return, and add to the run's notes, which agents it waits for before it can begin; None if for none."""
-        found = self._execution(state).lacking()
+        reason = self._execution(state).lacking()
         notes = self._notes.setdefault(state.run, [])
-        if found is not None and (not notes or notes[-1].text != found):
-            notes.append(Progress(found, {}))
+        if reason is not None and (not notes or notes[-1].text != reason):
+            notes.append(Progress(reason, {}))
             self.progressed[state.run] = time.monotonic()
-        return found
+        return reason
 
     def claimed(self, state: StoredRun) -> str | None:
         """Return which runs under way may still ask agents that a new run needs; None if it need not wait for them.
@@ -227,8 +227,8 @@ class Referee:
         """
         if state.configuration is not None:
             return None
-        others = [run for run in self.store.unfinished() if run.configuration is not None and run.run != state.run]
-        claims = {run.run: self._execution(run).claim() for run in others}
+        runs = [run for run in self.store.unfinished() if run.configuration is not None and run.run != state.run]
+        claims = {run.run: self._execution(run).claim() for run in runs}
         if self._execution(state).has_enough(beside=sum(claims.values())):
             return None
         return ", ".join(f"{run} ({claim:,} agents)" for run, claim in claims.items() if claim)

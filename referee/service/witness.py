@@ -72,19 +72,19 @@ def witness_app(folder: Path, token: str, origins: Sequence[str] = ()) -> Servic
     return app
 
 
-def _check_token(token: str, given: str) -> None:
-    if not given or not same(given, token):
+def _check_token(token: str, bearer: str) -> None:
+    if not bearer or not same(bearer, token):
         raise Unauthorized("this needs the witness's token (Authorization: Bearer ...)")
 
 
 def _add_heads(app: Service, heads: Path, token: str) -> None:
     @app.get("/v1/heads/{name}", summary="The newest head stored under a name")
-    def newest(name: Name, given: BearerToken) -> Signed:
-        _check_token(token, given)
-        kept = FileWitness(heads / file_name(name)).kept()
-        if not kept:
+    def newest(name: Name, bearer: BearerToken) -> Signed:
+        _check_token(token, bearer)
+        checkpoints = FileWitness(heads / file_name(name)).kept()
+        if not checkpoints:
             raise NotFound(f"there is no head under the name {name!r}")
-        return kept[-1].checkpoint
+        return checkpoints[-1].checkpoint
 
     @app.put(
         "/v1/heads/{name}",
@@ -92,8 +92,8 @@ def _add_heads(app: Service, heads: Path, token: str) -> None:
         status_code=204,
         openapi_extra=signed_body(Extension.KIND),
     )
-    async def put(name: Name, request: Request, given: BearerToken) -> Response:
-        _check_token(token, given)
+    async def put(name: Name, request: Request, bearer: BearerToken) -> Response:
+        _check_token(token, bearer)
         signed = await read_signed(request, Extension.KIND)
         await _have_kept(FileWitness(heads / file_name(name)).keep, signed)
         return Response(status_code=204)
@@ -123,8 +123,8 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
         response_model=Signed,
         openapi_extra=signed_body(Checkpoint.KIND),
     )
-    async def keep(referee: RefereeKey, run: RunName, request: Request, given: BearerToken) -> Signed:
-        _check_token(token, given)
+    async def keep(referee: RefereeKey, run: RunName, request: Request, bearer: BearerToken) -> Signed:
+        _check_token(token, bearer)
         signed = await read_signed(request, Checkpoint.KIND)
         if (signed.key, signed.message.get("run")) != (referee, run):
             raise BadMessage("the path and the checkpoint name different referees or runs")
@@ -163,20 +163,20 @@ class WitnessLog:
         with held_file(path) as file:
             end, last = self._last(file, path)
             if last is not None:
-                known = Checkpoint.parse(last.checkpoint.message)
-                if known.model_copy(update={"time": parsed.time}) == parsed:
+                previous = Checkpoint.parse(last.checkpoint.message)
+                if previous.model_copy(update={"time": parsed.time}) == parsed:
                     os.fsync(file.fileno())  # the fsync of its writer may have failed
                     return last.witnessed[0]
-                if parsed.entries <= known.entries or parsed.configuration != known.configuration:
+                if parsed.entries <= previous.entries or parsed.configuration != previous.configuration:
                     raise RolledBack(
-                        f"the witness has seen {known.entries} entries of run {parsed.run!r}, the last with the hash "
-                        f"{known.hash[:12]}..., and is shown {parsed.entries} that end in {parsed.hash[:12]}...: "
-                        "another history of the run, or an older one",
+                        f"the witness has seen {previous.entries} entries of run {parsed.run!r}, the last with the "
+                        f"hash {previous.hash[:12]}..., and is shown {parsed.entries} that end in {parsed.hash[:12]}..."
+                        ": another history of the run, or an older one",
                         checkpoint=last.checkpoint.raw().decode(),
                     )
             word = self._word(parsed, last)
-            kept = StoredCheckpoint(checkpoint=signed, witnessed=(word,))
-            append_line(file.fileno(), end, canonical.encode(kept.wire()))
+            stored = StoredCheckpoint(checkpoint=signed, witnessed=(word,))
+            append_line(file.fileno(), end, canonical.encode(stored.wire()))
         return word
 
     def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
@@ -199,7 +199,7 @@ class WitnessLog:
         """Return at most ``most`` runs of a referee whose names come after ``after``, by name."""
         files = self._path(referee, "x").parent.glob("*.jsonl")
         names = sorted(name for path in files if (name := path.stem.partition("+")[0]) > after)
-        found = []
+        summaries = []
         for name in names[:most]:
             path = self._path(referee, name)
             with path.open("rb") as file:
@@ -207,16 +207,16 @@ class WitnessLog:
             if last is not None:
                 word = Witnessed.parse(last.witnessed[0].message)
                 entries = Checkpoint.parse(last.checkpoint.message).entries
-                found.append(RunSeen(run=name, entries=entries, time=word.time))
-        return found
+                summaries.append(RunSeen(run=name, entries=entries, time=word.time))
+        return summaries
 
     def _word(self, parsed: Checkpoint, last: StoredCheckpoint | None) -> Signed:
-        before = None if last is None else Witnessed.parse(last.witnessed[0].message)
+        previous = None if last is None else Witnessed.parse(last.witnessed[0].message)
         word = Witnessed(
             checkpoint=parsed.fingerprint(),
-            position=0 if before is None else before.position + 1,
-            previous=START if before is None else before.fingerprint(),
-            time=max(int(self._clock()), 0 if before is None else before.time),
+            position=0 if previous is None else previous.position + 1,
+            previous=START if previous is None else previous.fingerprint(),
+            time=max(int(self._clock()), 0 if previous is None else previous.time),
         )
         return self._identity.sign(word.KIND, word.wire())
 
@@ -226,10 +226,10 @@ class WitnessLog:
         if line is None:
             return end, None
         try:
-            kept = StoredCheckpoint.parse(canonical.decode(line))
-            verify(kept.witnessed[0], Witnessed.KIND, self._identity.public)
-            if Witnessed.parse(kept.witnessed[0].message).checkpoint == kept.verified().fingerprint():
-                return end, kept
+            checkpoint = StoredCheckpoint.parse(canonical.decode(line))
+            verify(checkpoint.witnessed[0], Witnessed.KIND, self._identity.public)
+            if Witnessed.parse(checkpoint.witnessed[0].message).checkpoint == checkpoint.verified().fingerprint():
+                return end, checkpoint
         except (BadMessage, Forged, IndexError):
             pass
         raise BrokenLedger(

@@ -18,7 +18,7 @@ from common.scenario.fitting import noise_alone
 from common.scenario.forecasting import forecast
 from common.scenario.scenario import ResolvedScenario
 
-_Found = TypeVar("_Found")
+T = TypeVar("T")
 BACK = "<"
 """Typed instead of an answer to return to the previous question."""
 
@@ -41,7 +41,7 @@ class Wizard:
         self._answers: list[str] = []
         self._next = 0
 
-    def through(self, questions: Callable[[Ask], _Found]) -> _Found:
+    def through(self, questions: Callable[[Ask], T]) -> T:
         """Return the result of a function that asks questions with the :class:`Ask` that it is given.
 
         The function is called again after a wrong answer, and after ``<``; earlier questions keep their answers and are
@@ -83,7 +83,7 @@ def looks_like(column: str) -> str | None:
     The last word of the name decides: ``customer_id`` and ``createdAt`` match, ``idle`` and ``name_length`` do not.
     """
     words = [word.lower() for word in _WORDS.findall(column)]
-    return next((kind for kind, known in _KINDS.items() if words and words[-1] in known), None)
+    return next((kind for kind, endings in _KINDS.items() if words and words[-1] in endings), None)
 
 
 def check_spending(chosen: ResolvedScenario, *, yes: bool, anyway: bool) -> None:

@@ -36,18 +36,18 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
         return []  # the assumptions are about mistakes, the answers are not
     if BUT in str(result["reason"]):
         return []  # answers are missing, or not such as honest agents give
-    found = [_first_round(scenario, float(rounds[0]["low"]))] if rounds[0]["round"] == 1.0 else []
+    sentences = [_first_round(scenario, float(rounds[0]["low"]))] if rounds[0]["round"] == 1.0 else []
     last = scenario.curator.rounds
     best = scenario.accuracy.best
     perfect = f"that loses {best:g} at most on any dense part of S" if best else "without any mistake"
     rejected = str(result["reason"]).startswith(all_used(last))  # else agents ran out, and the last test was undecided
     used_up = rejected and result["status"] == "exhausted" and result["iterations"] == last == len(rounds)
-    if used_up and not any(each.startswith("accuracy") for each in violations(scenario)):
-        found.append(
+    if used_up and not any(sentence.startswith("accuracy") for sentence in violations(scenario)):
+        sentences.append(
             f"{all_used(last)}, which happens with probability {3.0 * scenario.beta:g} at most if the "
             f"divergence, accuracy.learner and a model {perfect} are as assumed, and those who answer are like all"
         )
-    return [each for each in found if each]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _first_round(scenario: ResolvedScenario, low: float) -> str:
@@ -58,12 +58,12 @@ def _first_round(scenario: ResolvedScenario, low: float) -> str:
     if low <= min(by_ratio, by_spread):
         return ""
     ratio, spread = low / assumed, 1.0 + (low - assumed) ** 2 / (assumed * (1.0 - assumed))
-    others = [f"D_inf is at least {four_digits(ratio, up=False)}, assumed as {supremum:g}"] if low > by_ratio else []
+    reasons = [f"D_inf is at least {four_digits(ratio, up=False)}, assumed as {supremum:g}"] if low > by_ratio else []
     if low > by_spread:
-        others.append(f"chi^2 + 1 is at least {four_digits(spread, up=False)}, assumed as {x:g}")
-    shown, most = four_digits(low, up=False), four_digits(min(by_ratio, by_spread), up=True)
+        reasons.append(f"chi^2 + 1 is at least {four_digits(spread, up=False)}, assumed as {x:g}")
+    lower, upper = four_digits(low, up=False), four_digits(min(by_ratio, by_spread), up=True)
     return (
         f"among those who answer, with {certainty(1.0 - scenario.beta)} confidence, the first model errs on at least "
-        f"{shown} of T, and one that errs on {assumed:g} of S, as accuracy.learner assumes, errs on {most} of T at "
-        f"most: either it errs on more of S, or {' and '.join(others)}"
+        f"{lower} of T, and one that errs on {assumed:g} of S, as accuracy.learner assumes, errs on {upper} of T at "
+        f"most: either it errs on more of S, or {' and '.join(reasons)}"
     )

@@ -30,9 +30,9 @@ def seen_by(url: str, folder: Path) -> tuple[list[StoredCheckpoint], tuple[str, 
     first = read_transcript(folder)[0]
     configuration = Configuration.parse(first.body["configuration"])
     with closing(WitnessClient(url, patience=10.0)) as witness:
-        others = (seen.run for seen in witness.runs(configuration.referee))
-        kept = witness.kept(configuration.referee, configuration.run)
-        return kept, tuple(run for run in others if run != configuration.run)
+        runs = (entry.run for entry in witness.runs(configuration.referee))
+        checkpoints = witness.kept(configuration.referee, configuration.run)
+        return checkpoints, tuple(run for run in runs if run != configuration.run)
 
 
 def history_lines(history: History) -> Iterator[str]:
@@ -41,8 +41,8 @@ def history_lines(history: History) -> Iterator[str]:
         ended = "" if history.ended is None else f", ended {clock(history.ended)}"
         yield f"began {clock(history.began)}{ended}, by the referee's clock"
     for key, sight in history.witnesses.items():
-        whole = "to its end" if sight.entries == history.entries else f"up to entry {sight.entries}"
-        yield f"witness {key[:16]}... has seen it from {clock(sight.first)} to {clock(sight.last)}, {whole}"
+        extent = "to its end" if sight.entries == history.entries else f"up to entry {sight.entries}"
+        yield f"witness {key[:16]}... has seen it from {clock(sight.first)} to {clock(sight.last)}, {extent}"
     for key in history.unseen:
         yield f"witness {key[:16]}... was to see it, and nothing here shows that it saw the end: ask it (--witness URL)"
     if not history.witnesses and not history.promised:
@@ -63,9 +63,11 @@ def vouching_lines(vouching: Vouching) -> Iterator[str]:
     """Yield who vouches for whom; nothing if no issuer vouches and none was given."""
     if not vouching.issuers:
         return
-    for fingerprint, found in vouching.issuers.items():
-        known = "" if found.pinned else ", which may be anybody (give the keys that you know from elsewhere: --issuer),"
-        yield f"issuer {fingerprint[:16]}...{known} vouches for {_people_of(found)}"
+    for fingerprint, summary in vouching.issuers.items():
+        note = (
+            "" if summary.pinned else ", which may be anybody (give the keys that you know from elsewhere: --issuer),"
+        )
+        yield f"issuer {fingerprint[:16]}...{note} vouches for {_people_of(summary)}"
     alone = sum(vouching.hosts) + vouching.individuals
     if alone:
         of_referee = f"{_individuals(vouching.individuals)}, on the referee's word alone"
@@ -78,9 +80,9 @@ def vouching_lines(vouching: Vouching) -> Iterator[str]:
         yield f"{vouching.strangers:,} answers are of people without an issuer that is known from elsewhere"
 
 
-def _people_of(found: ByIssuer) -> str:
-    parts = [_individuals(found.individuals)] if found.individuals or not found.hosts else []
-    parts += [f"{host.people:,} people of {plain(host.name)} (at most {host.most:,})" for host in found.hosts]
+def _people_of(summary: ByIssuer) -> str:
+    parts = [_individuals(summary.individuals)] if summary.individuals or not summary.hosts else []
+    parts += [f"{host.people:,} people of {plain(host.name)} (at most {host.most:,})" for host in summary.hosts]
     return " and ".join(parts)
 
 
@@ -94,120 +96,120 @@ def _vouched_by(vouching: Vouching) -> dict[str, Any]:
     return {
         "vouched_by": {
             fingerprint: {
-                "pinned": found.pinned,
-                "individuals": found.individuals,
-                "hosts": [{"name": host.name, "people": host.people, "at_most": host.most} for host in found.hosts],
+                "pinned": summary.pinned,
+                "individuals": summary.individuals,
+                "hosts": [{"name": host.name, "people": host.people, "at_most": host.most} for host in summary.hosts],
             }
-            for fingerprint, found in vouching.issuers.items()
+            for fingerprint, summary in vouching.issuers.items()
         },
         "not_vouched": {"individuals": vouching.individuals, "hosts": list(vouching.hosts)},
         "answers_not_vouched": vouching.strangers,
     }
 
 
-def audit_document(found: Audit) -> dict[str, Any]:
+def audit_document(audit: Audit) -> dict[str, Any]:
     """Return what an audit found as JSON.
 
     ``worst_case`` is the interval for the loss over all people, however those who did not answer differ from those who
     did; ``left_out`` is the estimate for the case that answers were left out because of their content.
     """
-    could = None if found.silent is None else found.silent.estimate
+    estimate = None if audit.silent is None else audit.silent.estimate
     return {
         "verified": True,
-        **{name: getattr(found, name) for name in ("status", "entries", "operations", "reports", "answers")},
-        "privacy": {who: promised.wire() for who, promised in found.promises.items()},
-        "certificate": None if found.certificate is None else found.certificate.wire(),
-        "other_runs": found.others,
-        "pinned": dict(zip(("referee", "curator"), found.pinned, strict=True)),
-        "participants": {"individuals": found.individuals, "hosts": list(found.hosts), **_vouched_by(found.vouching)},
+        **{name: getattr(audit, name) for name in ("status", "entries", "operations", "reports", "answers")},
+        "privacy": {who: promised.wire() for who, promised in audit.promises.items()},
+        "certificate": None if audit.certificate is None else audit.certificate.wire(),
+        "other_runs": audit.others,
+        "pinned": dict(zip(("referee", "curator"), audit.pinned, strict=True)),
+        "participants": {"individuals": audit.individuals, "hosts": list(audit.hosts), **_vouched_by(audit.vouching)},
         "history": {
-            "began": found.history.began,
-            "ended": found.history.ended,
-            "witnesses": {key: asdict(sight) for key, sight in found.history.witnesses.items()},
-            "promised": list(found.history.promised),
-            "receipts": found.history.receipts,
-            "other_runs_witnessed": list(found.history.others),
+            "began": audit.history.began,
+            "ended": audit.history.ended,
+            "witnesses": {key: asdict(sight) for key, sight in audit.history.witnesses.items()},
+            "promised": list(audit.history.promised),
+            "receipts": audit.history.receipts,
+            "other_runs_witnessed": list(audit.history.others),
         },
-        "liars": {f"{share:g}": could.wire() for share, could in found.liars.items()},
-        "order_chosen_by": list(found.choosers),
-        "missing": found.missing,
-        "misbehaved": found.misbehaved,
-        "worst_case": None if could is None else could.wire(),
-        "left_out": None if found.left_out is None else found.left_out.wire(),
-        "depends_on_silent": found.depends_on_silent,
+        "liars": {f"{share:g}": estimate.wire() for share, estimate in audit.liars.items()},
+        "order_chosen_by": list(audit.choosers),
+        "missing": audit.missing,
+        "misbehaved": audit.misbehaved,
+        "worst_case": None if estimate is None else estimate.wire(),
+        "left_out": None if audit.left_out is None else audit.left_out.wire(),
+        "depends_on_silent": audit.depends_on_silent,
         "not_covered": list(UNSIGNED),
     }
 
 
-def _remaining(found: Audit) -> Iterator[str]:
+def _remaining(audit: Audit) -> Iterator[str]:
     """Yield what signatures cannot show: whether participants are people, and what those who did not answer think."""
-    people, what = sum(found.hosts) + found.individuals, "loss" if found.about_a_loss else "estimate"
-    parts, vouching = [], found.vouching
-    if found.hosts:
-        most = found.hosts[0] / people
-        several = f"{len(found.hosts):,} hosts" if len(found.hosts) > 1 else "a host"
-        largest = f" (the largest for {most:.0%})" if len(found.hosts) > 1 else ""
-        parts.append(f"{several} for {sum(found.hosts):,} people{largest}")
-    if found.individuals:
-        parts.append(f"{found.individuals:,} individuals")
+    people, what = sum(audit.hosts) + audit.individuals, "loss" if audit.about_a_loss else "estimate"
+    parts, vouching = [], audit.vouching
+    if audit.hosts:
+        most = audit.hosts[0] / people
+        several = f"{len(audit.hosts):,} hosts" if len(audit.hosts) > 1 else "a host"
+        largest = f" (the largest for {most:.0%})" if len(audit.hosts) > 1 else ""
+        parts.append(f"{several} for {sum(audit.hosts):,} people{largest}")
+    if audit.individuals:
+        parts.append(f"{audit.individuals:,} individuals")
     if parts:
         word = "" if vouching.issuers else "; that they are people is the word of the referee, and of each host"
         yield f"enrolled: {' and '.join(parts)}{word}"
     yield from vouching_lines(vouching)
-    if found.choosers:
-        yield f"the order in which agents were asked was chosen by {' and by '.join(found.choosers)}"
-    yield from history_lines(found.history)
-    if found.misbehaved:
-        yield f"the run ended by the curator, which signed what this run does not take: {found.misbehaved}"
-    if found.missing > 0.0:
-        line = f"answers of up to {found.missing:.1%} of the agents asked are missing"
-        could = None if found.silent is None else found.silent.estimate
-        if could is not None:
-            line += f": however those people differ from the others, the {what} is {_sure(could)}"
-        if found.left_out is not None:
-            line += f"; were their answers left out because of what they say, it is {_sure(found.left_out)}"
+    if audit.choosers:
+        yield f"the order in which agents were asked was chosen by {' and by '.join(audit.choosers)}"
+    yield from history_lines(audit.history)
+    if audit.misbehaved:
+        yield f"the run ended by the curator, which signed what this run does not take: {audit.misbehaved}"
+    if audit.missing > 0.0:
+        line = f"answers of up to {audit.missing:.1%} of the agents asked are missing"
+        estimate = None if audit.silent is None else audit.silent.estimate
+        if estimate is not None:
+            line += f": however those people differ from the others, the {what} is {_sure(estimate)}"
+        if audit.left_out is not None:
+            line += f"; were their answers left out because of what they say, it is {_sure(audit.left_out)}"
         yield line
-    if found.depends_on_silent:
+    if audit.depends_on_silent:
         yield "the result depends on those who did not answer: with all of them against it, it is not shown"
-    if found.liars:
-        losses = [f"{share:.0%}: {ends(could.low, could.high)}" for share, could in found.liars.items()]
-        sure = certainty(min(could.confidence for could in found.liars.values()))
-        yield f"{what} interval if so large a share of the answers counted are lies ({sure}): {', '.join(losses)}"
+    if audit.liars:
+        losses = [f"{share:.0%}: {ends(estimate.low, estimate.high)}" for share, estimate in audit.liars.items()]
+        confidence = certainty(min(estimate.confidence for estimate in audit.liars.values()))
+        yield f"{what} interval if so large a share of the answers counted are lies ({confidence}): {', '.join(losses)}"
 
 
-def _sure(found: Estimate) -> str:
-    return f"{ends(found.low, found.high)} ({certainty(found.confidence)})"
+def _sure(estimate: Estimate) -> str:
+    return f"{ends(estimate.low, estimate.high)} ({certainty(estimate.confidence)})"
 
 
-def audit_lines(found: Audit) -> Iterator[str]:
+def audit_lines(audit: Audit) -> Iterator[str]:
     """Yield what an audit has verified, and what it cannot verify, sentence by sentence."""
-    yield f"{found.entries} transcript entries: chain and signatures hold"
-    yield f"{found.operations} curator operations, each signed for exactly its request"
-    several = found.promises["agent"].covers == "answers"
+    yield f"{audit.entries} transcript entries: chain and signatures hold"
+    yield f"{audit.operations} curator operations, each signed for exactly its request"
+    several = audit.promises["agent"].covers == "answers"
     often = "no agent more often than the scenario allows" if several else "none twice"
-    yield f"{found.answers:,} answers in {found.reports:,} signed reports, in the committed order, {often}"
-    for other, agents in found.others.items():
+    yield f"{audit.answers:,} answers in {audit.reports:,} signed reports, in the committed order, {often}"
+    for other, agents in audit.others.items():
         yield f"{agents:,} agents between were asked by run {other}, whose audit shows it"
     yield "the protocol, replayed on these answers, asks the same questions and ends with the same result"
-    if found.shown:
-        yield f"what that shows: {found.shown}{IF_NONE_LEFT_OUT if found.missing else ''}"
-    yield from _remaining(found)
-    if found.certificate is not None:
+    if audit.shown:
+        yield f"what that shows: {audit.shown}{IF_NONE_LEFT_OUT if audit.missing else ''}"
+    yield from _remaining(audit)
+    if audit.certificate is not None:
         yield "what the curator's declared events cost is within what it promised"
-        yield f"their certificate ({found.certificate.accountant}) was worked out again by code of its own"
-    for who, promised in found.promises.items():
+        yield f"their certificate ({audit.certificate.accountant}) was worked out again by code of its own"
+    for who, promised in audit.promises.items():
         yield f"{PROMISED[who]}: {promised}"
 
 
-def audit_table(run: Path, found: Audit) -> None:
+def audit_table(run: Path, audit: Audit) -> None:
     """Print the findings of an audit, and what no audit of a folder can find."""
-    loose = [who for who, pinned in zip(("referee", "curator"), found.pinned, strict=True) if not pinned]
+    loose = [who for who, pinned in zip(("referee", "curator"), audit.pinned, strict=True) if not pinned]
     if loose:
         options = " and ".join(f"--{who}-key" for who in loose)
         whose = f": the {' and the '.join(loose)} of this folder may be anybody"
         rest = f"{whose}; give {options} as you know it from elsewhere"
         _OUT.print(styled(("not pinned", "yellow"), (rest, "")), soft_wrap=True)
-    _OUT.print(styled(("verified", "bold green"), (f" {run}: ended {found.status}", "")), soft_wrap=True)
-    for line in audit_lines(found):
+    _OUT.print(styled(("verified", "bold green"), (f" {run}: ended {audit.status}", "")), soft_wrap=True)
+    for line in audit_lines(audit):
         _OUT.print(f"  {line}", soft_wrap=True)
     _OUT.print(f"  not covered, since it is not signed: {', '.join(UNSIGNED)}", style="dim", soft_wrap=True)

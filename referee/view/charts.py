@@ -30,7 +30,7 @@ _LINE = 16  # pixels between two labels beside each other's lines, at least
 def by_round(
     rounds: Sequence[Round],
     level: float | None,
-    known: Sequence[ChartEntry],
+    losses: Sequence[ChartEntry],
     measure: str,
     *,
     name: str = "loss",
@@ -44,7 +44,7 @@ def by_round(
     """
     number = partial(percents.exact, unit=unit)
     lines = [(f"level {number(level)}", level, "level")] if level is not None else []
-    lines += [(entry.name, entry.value, entry.kind) for entry in known]
+    lines += [(entry.name, entry.value, entry.kind) for entry in losses]
     top = _nice(max([r.estimate.high for r in rounds] + [value for _, value, _ in lines] + [0.01]))
     numbers = [r.number for r in rounds]
     first, last = min(numbers, default=1), max(numbers, default=1)
@@ -61,11 +61,11 @@ def by_round(
     halts = f"; the run halts once it is shown to be below {number(level)}" if level is not None else ""
     description = f"{measure}, for each of {len(rounds)} rounds, with intervals{halts}"
     end, below = width - right, _TOP + _PLOT + 48
-    parts = [_text(0 if narrow else 8, 14, _fitting(measure, narrow), "start"), *_grid(top, y, number, left, end)]
+    parts = [_text(0 if narrow else 8, 14, _truncated(measure, narrow), "start"), *_grid(top, y, number, left, end)]
     parts.append(_text(left + plot / 2, _TOP + _PLOT + 40, "round", "middle"))
     ticks = range(first, last + 1, max(1, math.ceil((last - first + 1) / (6 if narrow else 12))))
     parts += [_text(x(n), _TOP + _PLOT + 20, str(n), "middle") for n in ticks]
-    places = _apart([y(value) for _, value, _ in lines])
+    places = _label_positions([y(value) for _, value, _ in lines])
     for row, ((label, value, kind), place) in enumerate(zip(lines, places, strict=True)):
         words = label if kind == "level" else f"{label}, {number(value)}"
         if narrow:
@@ -118,49 +118,49 @@ def compared(
         )
         parts.append(_text(x(level), 26, f"level {number(level)}", "middle"))
     for place, entry in enumerate(entries):
-        at = _TOP + row * (place + (0.75 if narrow else 0.5))
-        parts.append(_text(*((0, at - 14) if narrow else (left - 12, at + 4)), entry.name, _ENDS[narrow], short=True))
+        y = _TOP + row * (place + (0.75 if narrow else 0.5))
+        parts.append(_text(*((0, y - 14) if narrow else (left - 12, y + 4)), entry.name, _ENDS[narrow], short=True))
         if entry.estimate is not None:
             parts += [
-                f'<path class="whisker" d="M{x(entry.estimate.low):.1f} {at:.1f}H{x(entry.estimate.high):.1f}" '
+                f'<path class="whisker" d="M{x(entry.estimate.low):.1f} {y:.1f}H{x(entry.estimate.high):.1f}" '
                 f'stroke="{BLUE}" stroke-width="2"/>',
-                f'<circle class="dot estimate" cx="{x(entry.value):.1f}" cy="{at:.1f}" r="5" fill="{BLUE}"/>',
+                f'<circle class="dot estimate" cx="{x(entry.value):.1f}" cy="{y:.1f}" r="5" fill="{BLUE}"/>',
             ]
         else:
             colour = VERMILION if entry.kind == "truth" else GREY
             parts.append(
-                f'<rect class="dot {entry.kind}" x="{x(entry.value) - 5:.1f}" y="{at - 5:.1f}" width="10" height="10" '
+                f'<rect class="dot {entry.kind}" x="{x(entry.value) - 5:.1f}" y="{y - 5:.1f}" width="10" height="10" '
                 f'fill="{colour}"/>'
             )
-        aside = (width, at - 14) if narrow else (width - right + 14, at + 4)
+        aside = (width, y - 14) if narrow else (width - right + 14, y + 4)
         parts.append(_text(*aside, _numbers(entry, unit), _ENDS[not narrow]))
-    parts.append(_text(left + plot / 2, _TOP + height + 38, _fitting(measure, narrow), "middle"))
+    parts.append(_text(left + plot / 2, _TOP + height + 38, _truncated(measure, narrow), "middle"))
     description = f"{measure}: " + "; ".join(f"{entry.name} {_numbers(entry, unit)}" for entry in entries[:20])
     return _svg(name, measure, description, (width, _TOP + height + 46), parts)
 
 
-def weights(found: Sequence[tuple[str, float]], measure: str, *, name: str = "weights", narrow: bool = False) -> str:
+def weights(terms: Sequence[tuple[str, float]], measure: str, *, name: str = "weights", narrow: bool = False) -> str:
     """Draw a bar for each weight, to the right of a common axis if it is positive and to its left if negative."""
     row, left, right, width = (44, 44, 44, _NARROW) if narrow else (28, 230, 90, _WIDTH)
-    height, most = row * len(found), max([abs(value) for _, value in found] + [1e-300])
-    low = min([value for _, value in found] + [0.0]) / most
-    high = max([value for _, value in found] + [0.0]) / most
+    height, most = row * len(terms), max([abs(value) for _, value in terms] + [1e-300])
+    low = min([value for _, value in terms] + [0.0]) / most
+    high = max([value for _, value in terms] + [0.0]) / most
     scale = (width - left - right) / max(high - low, 1e-9)
     zero = left - low * scale
-    parts = [_text(8, 14, _fitting(measure, narrow), "start")]
+    parts = [_text(8, 14, _truncated(measure, narrow), "start")]
     parts.append(f'<path class="grid" d="M{zero:.1f} {_TOP}V{_TOP + height}" stroke="#ddd"/>')
-    for place, (label, value) in enumerate(found):
-        at, length = _TOP + row * (place + (0.72 if narrow else 0.5)), scale * abs(value) / most
+    for place, (label, value) in enumerate(terms):
+        y, length = _TOP + row * (place + (0.72 if narrow else 0.5)), scale * abs(value) / most
         begins = zero if value >= 0 else zero - length
         kind, colour = ("estimate", BLUE) if value >= 0 else ("truth", VERMILION)
         parts.append(
-            f'<rect class="dot {kind}" x="{begins:.1f}" y="{at - 7:.1f}" width="{max(length, 1.0):.1f}" height="14" '
+            f'<rect class="dot {kind}" x="{begins:.1f}" y="{y - 7:.1f}" width="{max(length, 1.0):.1f}" height="14" '
             f'fill="{colour}"/>'
         )
-        parts.append(_text(*((0, at - 13) if narrow else (left - 50, at + 4)), label, _ENDS[narrow], short=True))
+        parts.append(_text(*((0, y - 13) if narrow else (left - 50, y + 4)), label, _ENDS[narrow], short=True))
         end, side = (begins + length + 6, "start") if value >= 0 else (begins - 6, "end")
-        parts.append(_text(end, at + 4, f"{value:+.3g}", side))
-    description = f"{measure}: " + "; ".join(f"{label} {value:+.3g}" for label, value in found[:20])
+        parts.append(_text(end, y + 4, f"{value:+.3g}", side))
+    description = f"{measure}: " + "; ".join(f"{label} {value:+.3g}" for label, value in terms[:20])
     return _svg(name, measure, description, (width, _TOP + height + 8), parts)
 
 
@@ -173,16 +173,16 @@ _STYLE = {
 
 
 def _numbers(entry: ChartEntry, unit: Unit) -> str:
-    found = entry.estimate
-    return percents.exact(entry.value, unit) if found is None else percents.ends(found.low, found.high, unit)
+    interval = entry.estimate
+    return percents.exact(entry.value, unit) if interval is None else percents.ends(interval.low, interval.high, unit)
 
 
 def _bars(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> Iterator[str]:
     for r in rounds:
-        at, low, high = across(r.number), down(r.estimate.low), down(r.estimate.high)
-        way = f"M{at:.1f} {high:.1f}V{low:.1f}M{at - 4:.1f} {high:.1f}h8M{at - 4:.1f} {low:.1f}h8"
+        x, low, high = across(r.number), down(r.estimate.low), down(r.estimate.high)
+        way = f"M{x:.1f} {high:.1f}V{low:.1f}M{x - 4:.1f} {high:.1f}h8M{x - 4:.1f} {low:.1f}h8"
         yield f'<path class="whisker" d="{way}" stroke="{BLUE}" stroke-width="2" fill="none"/>'
-        yield f'<circle class="dot estimate" cx="{at:.1f}" cy="{down(r.estimate.value):.1f}" r="4.5" fill="{BLUE}"/>'
+        yield f'<circle class="dot estimate" cx="{x:.1f}" cy="{down(r.estimate.value):.1f}" r="4.5" fill="{BLUE}"/>'
 
 
 def thinned(rounds: Sequence[Round]) -> list[tuple[int, Interval]]:
@@ -203,18 +203,18 @@ def thinned(rounds: Sequence[Round]) -> list[tuple[int, Interval]]:
 
 def _band(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> Iterator[str]:
     points = thinned(rounds)
-    high = " ".join(f"{across(number):.1f},{down(found.high):.1f}" for number, found in points)
-    low = " ".join(f"{across(number):.1f},{down(found.low):.1f}" for number, found in reversed(points))
-    middle = " ".join(f"{across(number):.1f},{down(found.value):.1f}" for number, found in points)
+    high = " ".join(f"{across(number):.1f},{down(interval.high):.1f}" for number, interval in points)
+    low = " ".join(f"{across(number):.1f},{down(interval.low):.1f}" for number, interval in reversed(points))
+    middle = " ".join(f"{across(number):.1f},{down(interval.value):.1f}" for number, interval in points)
     yield f'<polygon class="band" points="{high} {low}" fill="{BLUE}" fill-opacity="0.25"/>'
     yield f'<polyline class="middle" points="{middle}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
 
 
 def _grid(top: float, y: Scale[float], number: Callable[[float], str], left: float, end: float) -> Iterator[str]:
     for tick in _steps(top):
-        at = y(tick)
-        yield f'<path class="grid" d="M{left} {at:.1f}H{end}" stroke="#ddd"/>'
-        yield _text(left - 8, at + 4, number(tick), "end")
+        height = y(tick)
+        yield f'<path class="grid" d="M{left} {height:.1f}H{end}" stroke="#ddd"/>'
+        yield _text(left - 8, height + 4, number(tick), "end")
 
 
 def _line(kind: str, way: str) -> str:
@@ -232,26 +232,26 @@ def _steps(top: float) -> list[float]:
     return [float(f"{top * k / parts:.12g}") for k in range(parts + 1)]
 
 
-def _apart(places: Sequence[float]) -> list[float]:
+def _label_positions(places: Sequence[float]) -> list[float]:
     """Return positions for labels so that none overlap, each near its own line, none below the end of the plot."""
     order = sorted(range(len(places)), key=lambda k: places[k])
-    found = list(places)
+    positions = list(places)
     for before, k in pairwise(order):
-        found[k] = max(found[k], found[before] + _LINE)
+        positions[k] = max(positions[k], positions[before] + _LINE)
     limit = float(_TOP + _PLOT)
     for k in reversed(order):
-        found[k] = min(found[k], limit)
-        limit = found[k] - _LINE
-    return found
+        positions[k] = min(positions[k], limit)
+        limit = positions[k] - _LINE
+    return positions
 
 
 def _text(x: float, y: float, words: str, anchor: str, *, short: bool = False) -> str:
-    shown = plain(words)
-    cut = shown if not short or len(shown) <= 24 else shown[:23] + "\u2026"
+    text = plain(words)
+    cut = text if not short or len(text) <= 24 else text[:23] + "\u2026"
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html(cut)}</text>'
 
 
-def _fitting(words: str, narrow: bool) -> str:
+def _truncated(words: str, narrow: bool) -> str:
     most = 54 if narrow else 200  # most characters in a line of a drawing
     return words if len(words) <= most else words[: most - 1] + "\u2026"
 

@@ -26,7 +26,7 @@ _HEADINGS = {
 }
 
 
-def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
+def sides_of(scenario: Scenario, requested: Side | None) -> tuple[Side, ...]:
     """Return the sides whose tables are to be checked: the requested one, else all that have a table here."""
     why: dict[Side, str] = {}
     for side in SIDES:
@@ -35,56 +35,56 @@ def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
             why[side] = f"side {side} of {scenario.name} contributes: each record is checked before it is sent"
         elif people.table is None or scenario.data is None:
             why[side] = f"side {side} of {scenario.name} has simulated people: there is no table to check"
-    found = tuple(side for side in ((wanted,) if wanted else SIDES) if side not in why)
-    if not found:
-        raise BadScenario(why[wanted or "S"])
-    return found
+    sides = tuple(side for side in ((requested,) if requested else SIDES) if side not in why)
+    if not sides:
+        raise BadScenario(why[requested or "S"])
+    return sides
 
 
 def examined(chosen: ResolvedScenario, side: Side) -> Examined:
     """Return the findings in the table of a side, which must have one."""
-    people, wanted = (chosen.source, chosen.curator.n) if side == "S" else (chosen.target, chosen.agents.count)
+    people, size = (chosen.source, chosen.curator.n) if side == "S" else (chosen.target, chosen.agents.count)
     if people.table is None or chosen.data is None:
         raise AssertionError("the sides with a table are asked for before")
-    return examine(locate(chosen.data), people.table, wanted)
+    return examine(locate(chosen.data), people.table, size)
 
 
-def document(chosen: ResolvedScenario, found: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
+def document(chosen: ResolvedScenario, tables: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
     """Return the findings as JSON: of one side, or of S with T under its letter; and whether a run could begin."""
-    first, *others = [_document(side, one) for side, one in found.items()]
-    beside = {"compared": list(compared(chosen, found))} if others else {}
-    return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in others}, **beside}
+    first, *rest = [_document(side, summary) for side, summary in tables.items()]
+    comparison = {"compared": list(compared(chosen, tables))} if rest else {}
+    return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in rest}, **comparison}
 
 
-def _document(side: Side, found: Examined) -> dict[str, Any]:
+def _document(side: Side, summary: Examined) -> dict[str, Any]:
     return {
         "side": side,
-        "sound": found.sound,
-        "rows": found.rows,
-        "kept": found.kept,
-        "labels": {"positive": found.positive, "negative": found.negative},
-        "findings": [asdict(finding) for finding in found.findings],
+        "sound": summary.sound,
+        "rows": summary.rows,
+        "kept": summary.kept,
+        "labels": {"positive": summary.positive, "negative": summary.negative},
+        "findings": [asdict(finding) for finding in summary.findings],
     }
 
 
-def lines(chosen: ResolvedScenario, found: Mapping[Side, Examined], sound: bool) -> Iterator[str]:
+def lines(chosen: ResolvedScenario, tables: Mapping[Side, Examined], sound: bool) -> Iterator[str]:
     """Yield the findings, line by line; at the end, whether a run could begin."""
     yield PRIVATE
-    for side, one in found.items():
+    for side, summary in tables.items():
         table = (chosen.source if side == "S" else chosen.target).table
-        yield from _of_a_side(side, ", ".join(table.files if table is not None else ()), one)
-    beside = list(compared(chosen, found))
-    if beside:
+        yield from _of_a_side(side, ", ".join(table.files if table is not None else ()), summary)
+    comparison = list(compared(chosen, tables))
+    if comparison:
         yield "S beside T:"
-        yield from (f"  {line}" for line in beside)
+        yield from (f"  {line}" for line in comparison)
     yield "Nothing stands in the way of a run." if sound else "Fix this before a run."
 
 
-def compared(chosen: ResolvedScenario, found: Mapping[Side, Examined]) -> Iterator[str]:
+def compared(chosen: ResolvedScenario, tables: Mapping[Side, Examined]) -> Iterator[str]:
     """Yield the findings that need both tables, if both were examined."""
-    if len(found) < len(SIDES):
+    if len(tables) < len(SIDES):
         return
-    source, target = found["S"], found["T"]
+    source, target = tables["S"], tables["T"]
     if source.kept > target.kept:
         yield f"S has {source.kept:,} rows, T {target.kept:,}: S are the few who trust the curator; are they swapped?"
     count = on_both_sides(chosen)
@@ -95,7 +95,11 @@ def compared(chosen: ResolvedScenario, found: Mapping[Side, Examined]) -> Iterat
         )
 
     def columns(side: Examined, kind: str) -> dict[str, int]:
-        return {one.column: one.count for one in side.findings if one.kind == kind and one.column is not None}
+        return {
+            finding.column: finding.count
+            for finding in side.findings
+            if finding.kind == kind and finding.column is not None
+        }
 
     flat = columns(target, "constant")
     for column in columns(source, "constant"):
@@ -123,15 +127,15 @@ def on_both_sides(chosen: ResolvedScenario) -> int:
     return 0
 
 
-def _of_a_side(side: Side, files: str, found: Examined) -> Iterator[str]:
-    for finding in found.findings:
-        if finding.kind == "clipped" and 2 * finding.count >= found.kept:
-            clipped = f"{finding.count:,} of {found.kept:,} rows of column {finding.column!r} of {side}"
+def _of_a_side(side: Side, files: str, summary: Examined) -> Iterator[str]:
+    for finding in summary.findings:
+        if finding.kind == "clipped" and 2 * finding.count >= summary.kept:
+            clipped = f"{finding.count:,} of {summary.kept:,} rows of column {finding.column!r} of {side}"
             yield f"WARNING: the bounds clip {clipped}: people differ in little there; look for a wrong unit"
-    labels = f"{found.positive:,} positive, {found.negative:,} negative"
-    yield f"{side} ({files}): {found.rows:,} rows, {found.kept:,} kept, {labels}"
+    labels = f"{summary.positive:,} positive, {summary.negative:,} negative"
+    yield f"{side} ({files}): {summary.rows:,} rows, {summary.kept:,} kept, {labels}"
     for severity, heading in _HEADINGS.items():
-        here = [finding for finding in found.findings if finding.severity == severity]
+        here = [finding for finding in summary.findings if finding.severity == severity]
         if here:
             yield heading
             for finding in here:

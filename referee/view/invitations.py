@@ -47,9 +47,9 @@ def link(page: str, referee: str, key: str, code: str) -> str:
 
 def terminal_qr(text: str) -> str:
     """Return a QR code for a terminal with light text on a dark background."""
-    drawn = io.StringIO()
-    _qr(text).terminal(drawn, compact=True)
-    return drawn.getvalue()
+    buffer = io.StringIO()
+    _qr(text).terminal(buffer, compact=True)
+    return buffer.getvalue()
 
 
 def check_output(folder: Path) -> None:
@@ -63,9 +63,9 @@ def check_output(folder: Path) -> None:
 def write_sheet(folder: Path, page: str, codes: Sequence[str], links: Sequence[str]) -> None:
     """Write the links, and a printable sheet of their QR codes, durably and readable by their owner only."""
     # The library draws the code from the link; the SVG holds nothing but numbers.
-    drawn = [Markup(_qr(text).svg_inline(omitsize=True)) for text in links]  # noqa: S704
+    drawings = [Markup(_qr(text).svg_inline(omitsize=True)) for text in links]  # noqa: S704
     place = urlsplit(page)._replace(query="").geturl()
-    sheet = environment().get_template(SHEET).render(page=place, cards=list(zip(codes, drawn, strict=True)))
+    sheet = environment().get_template(SHEET).render(page=place, cards=list(zip(codes, drawings, strict=True)))
     write_durably(folder / LINKS, "".join(f"{text}\n" for text in links).encode(), mode=0o600)
     write_durably(folder / SHEET, sheet.encode("utf-8", "backslashreplace"), mode=0o600)
 

@@ -45,9 +45,9 @@ def runs_table(runs: Sequence[dict[str, Any]]) -> str:
     for run in runs:
         ended = "ended" if run["status"] in ("done", "exhausted") else run["status"]
         rows.append((run["run"], run["scenario"], ended, run["waits_for"] or run["verdict"]))
-    shown = [tuple(plain(text) for text in row) for row in rows]
-    widths = [max(len(row[column]) for row in shown) for column in range(len(rows[0]))]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in shown]
+    cells = [tuple(plain(text) for text in row) for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(rows[0]))]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
     return "\n".join((*lines, *filter(None, map(_what_to_do, runs))))
 
 

@@ -50,47 +50,49 @@ def shown(model: Model) -> list[str]:
     if model.estimate is not None:
         e = model.estimate
         unit = AS_IT_IS if model.hypothesis.kind == "regressor" else PER_CENT
-        found = percents.estimate_or_vague(e.wire(), unit if model.costs is None else percents.of_costs(model.costs))
-        printed.append(f"Loss on the population: {found} ({certainty(e.confidence)}).")
+        loss = percents.estimate_or_vague(e.wire(), unit if model.costs is None else percents.of_costs(model.costs))
+        printed.append(f"Loss on the population: {loss} ({certainty(e.confidence)}).")
     return [plain(line) for line in printed]
 
 
-def predictions_frame(model: Model, found: Predicted) -> polars.DataFrame:
+def predictions_frame(model: Model, predictions: Predicted) -> polars.DataFrame:
     """Return the predictions as a table: the predicted column, and ``probability``; rows in the order given."""
     import polars
 
-    columns = {target_of(model).column: found.values.tolist()}
-    if found.probabilities is not None and found.probabilities.ndim == 2:
-        for name, column in zip(target_of(model).names, found.probabilities.T, strict=True):
+    columns = {target_of(model).column: predictions.values.tolist()}
+    if predictions.probabilities is not None and predictions.probabilities.ndim == 2:
+        for name, column in zip(target_of(model).names, predictions.probabilities.T, strict=True):
             columns[f"probability of {name}"] = column.tolist()
-    elif found.probabilities is not None:
-        columns["probability" if "probability" not in columns else "its probability"] = found.probabilities.tolist()
+    elif predictions.probabilities is not None:
+        columns["probability" if "probability" not in columns else "its probability"] = (
+            predictions.probabilities.tolist()
+        )
     return polars.DataFrame(columns)
 
 
-def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
+def predictions_document(model: Model, predictions: Predicted) -> dict[str, Any]:
     """Return the predictions as JSON; with several classes a row's probabilities are a list, ordered as ``classes``."""
-    several = found.probabilities is not None and found.probabilities.ndim == 2
+    several = predictions.probabilities is not None and predictions.probabilities.ndim == 2
     return {
         "scenario": model.scenario,
         "column": target_of(model).column,
-        "predictions": found.values.tolist(),
-        "positive": target_of(model).names[-1] if found.probabilities is not None and not several else None,
-        "probabilities": None if found.probabilities is None else found.probabilities.tolist(),
+        "predictions": predictions.values.tolist(),
+        "positive": target_of(model).names[-1] if predictions.probabilities is not None and not several else None,
+        "probabilities": None if predictions.probabilities is None else predictions.probabilities.tolist(),
         **({"classes": list(target_of(model).names)} if several else {}),
-        "calibration": None if found.probabilities is None else calibration(model),
-        "rows": found.notes.rows,
-        "notes": found.notes.document(),
+        "calibration": None if predictions.probabilities is None else calibration(model),
+        "rows": predictions.notes.rows,
+        "notes": predictions.notes.document(),
     }
 
 
-def write_predictions(path: Path, model: Model, found: Predicted) -> None:
+def write_predictions(path: Path, model: Model, predictions: Predicted) -> None:
     """Write the predictions to a file, durably, in the format of its suffix."""
-    written = io.BytesIO()
+    buffer = io.BytesIO()
     if path.suffix == ".csv":
-        predictions_frame(model, found).write_csv(written)
+        predictions_frame(model, predictions).write_csv(buffer)
     elif path.suffix == ".parquet":
-        predictions_frame(model, found).write_parquet(written)
+        predictions_frame(model, predictions).write_parquet(buffer)
     else:
         raise BadInput(f"predictions are written as .csv or .parquet, found {path.name!r}")
-    write_durably(path, written.getvalue())
+    write_durably(path, buffer.getvalue())

@@ -49,10 +49,10 @@ def layout_of(separator: str, decimal: str, thousands: str, encoding: str, missi
     separator = "\t" if separator == r"\t" else separator  # a tab as messages spell it and shells pass it
     if len(separator) != 1:
         raise BadScenario(f"--separator must be one character, found {separator!r}")
-    given: dict[str, Any] = {"decimal": decimal, "thousands": thousands, "encoding": encoding}
-    given["missing"] = [*Layout().missing, *missing] if missing else ()
+    fields: dict[str, Any] = {"decimal": decimal, "thousands": thousands, "encoding": encoding}
+    fields["missing"] = [*Layout().missing, *missing] if missing else ()
     options = "--decimal, --thousands, --encoding and --missing-texts"
-    return _parsed(options, Layout, separator=separator, **{key: value for key, value in given.items() if value})
+    return _parsed(options, Layout, separator=separator, **{key: value for key, value in fields.items() if value})
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def _in_options() -> Iterator[None]:
 def described(
     source: Path,
     target: Path,
-    given: ColumnAnswers,
+    options: ColumnAnswers,
     budgets: tuple[float, float | None, float],
     layout: Layout,
     name: str,
@@ -106,11 +106,11 @@ def described(
         agent_epsilon=agent_epsilon,
         layout=layout,
     )
-    find = partial(columns_from, given, names, start)
-    found = ask.through(find) if isinstance(ask, Wizard) else find(ask)
+    find = partial(columns_from, options, names, start)
+    answered = ask.through(find) if isinstance(ask, Wizard) else find(ask)
     for file in filter(is_typed, (source, target)):
-        _rows(file, layout, frozenset(names) - frozenset(found.left_out))
-    return found
+        _rows(file, layout, frozenset(names) - frozenset(answered.left_out))
+    return answered
 
 
 def write(start: Start, output: Path, accept: Accept) -> Path:
@@ -143,12 +143,12 @@ def write(start: Start, output: Path, accept: Accept) -> Path:
 
 def new_file(output: Path | None, source: Path, name: str) -> Path:
     """Return the scenario's file, by default named after the file S; refuse a wrong one before any question."""
-    wanted = output or Path(f"{name or name_of(source)}.yaml")
-    if wanted.suffix not in (".yaml", ".yml"):
-        raise BadScenario(f"--output must end in .yaml, found {wanted}")
-    if wanted.exists():
-        raise _already(wanted)
-    return wanted
+    path = output or Path(f"{name or name_of(source)}.yaml")
+    if path.suffix not in (".yaml", ".yml"):
+        raise BadScenario(f"--output must end in .yaml, found {path}")
+    if path.exists():
+        raise _already(path)
+    return path
 
 
 def _already(output: Path) -> BadScenario:
@@ -166,16 +166,16 @@ def name_of(source: Path) -> str:
 
 
 def _rows(file: Path, layout: Layout, columns: frozenset[str] = frozenset()) -> int:
-    found = sum(len(piece.lines) for piece in pieces(file, layout, columns))
-    if found == 0:
+    total = sum(len(piece.lines) for piece in pieces(file, layout, columns))
+    if total == 0:
         raise BadData(f"{file.name}: there is no row below its header")
-    return found
+    return total
 
 
 def _placed(source: Path, target: Path) -> tuple[str, tuple[str, str]]:
-    whole = [Path(os.path.abspath(file)) for file in (source, target)]
-    shared = Path(os.path.commonpath([file.parent for file in whole]))
-    first, second = (file.relative_to(shared).as_posix() for file in whole)
+    paths = [Path(os.path.abspath(file)) for file in (source, target)]
+    shared = Path(os.path.commonpath([file.parent for file in paths]))
+    first, second = (file.relative_to(shared).as_posix() for file in paths)
     folder = shared.relative_to(Path.cwd()) if shared.is_relative_to(Path.cwd()) else shared
     return folder.as_posix(), (first, second)
 
@@ -205,29 +205,29 @@ class ColumnAnswers:
     classes: str = ""
 
 
-def columns_from(given: ColumnAnswers, names: Sequence[str], start: Callable[..., Start], ask: Ask) -> Start:
+def columns_from(options: ColumnAnswers, names: Sequence[str], start: Callable[..., Start], ask: Ask) -> Start:
     """Return the :class:`Start` of a scenario, from the options about columns and, where there is none, from answers.
 
     A BadScenario is about the last answer.
     """
-    stated = _stated(given, names)
-    if given.costs:
-        costs_of(given, ask)
-    if given.classes or given.above or given.response or (given.positive and given.negative):
-        _labelled(replace(given, label=given.label or names[0]), names, ask)  # errors that any column would cause
-    label, response = _labelled(given, names, ask)
+    stated = _stated_features(options, names)
+    if options.costs:
+        costs_of(options, ask)
+    if options.classes or options.above or options.response or (options.positive and options.negative):
+        _labelled(replace(options, label=options.label or names[0]), names, ask)  # errors that any column would cause
+    label, response = _labelled(options, names, ask)
     listed = (*label.positive, *label.negative)
-    if not (given.classes or given.negative or given.costs) and 3 <= len(listed) <= MOST_CLASSES:
+    if not (options.classes or options.negative or options.costs) and 3 <= len(listed) <= MOST_CLASSES:
         question = f"Are these {len(listed)} texts of {label.column!r} classes of their own (--classes; y or n)?"
         if ask(question, "n").strip().lower().startswith("y"):
-            given = replace(given, classes=",".join(listed), positive="")
-            label = _of_classes(given, label.column)
-    if given.id_column == label.column:
-        raise BadScenario(f"--id {given.id_column}: this column is the label, and cannot say who is who")
+            options = replace(options, classes=",".join(listed), positive="")
+            label = _of_classes(options, label.column)
+    if options.id_column == label.column:
+        raise BadScenario(f"--id {options.id_column}: this column is the label, and cannot say who is who")
     if label.column in {feature.column for feature in stated}:
         raise BadScenario(f"column {label.column!r} is the label: each column is the label or one kind of feature")
-    costs = None if response is not None else costs_of(given, ask)
-    id_column, features = features_of(given, names, label.column, stated, ask)
+    costs = None if response is not None else costs_of(options, ask)
+    id_column, features = features_of(options, names, label.column, stated, ask)
     used = {label.column, id_column, *(feature.column for feature in features)}
     return start(
         label=label,
@@ -235,45 +235,45 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], start: Callable[...
         costs=costs,
         id_column=id_column or None,
         features=features,
-        classes=tuple(texts(given.classes)),
+        classes=tuple(texts(options.classes)),
         left_out=tuple(name for name in names if name not in used),
     )
 
 
-def _labelled(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Label, tuple[float, float] | None]:
-    label, response = label_of(given, names, ask)
-    if response is not None and given.costs:
+def _labelled(options: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Label, tuple[float, float] | None]:
+    label, response = label_of(options, names, ask)
+    if response is not None and options.costs:
         raise BadScenario("--costs are of mistakes about yes and no: a number that is predicted (--response) has none")
     return label, response
 
 
-def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
+def costs_of(options: ColumnAnswers, ask: Ask) -> Costs | None:
     """Return the costs of the two kinds of mistakes; None if they are equal."""
-    if given.classes:
-        if given.costs:
+    if options.classes:
+        if options.costs:
             raise BadScenario("--costs: a miss and a false alarm are of two labels: leave it out beside --classes")
         return None
     question = "Which mistake is worse, and by how much (--costs)? A miss (yes taken for no) to a false alarm, as 10:1"
-    text = given.costs or ask(question, "1:1")
+    text = options.costs or ask(question, "1:1")
     try:
         miss, false_alarm = (float(part) for part in text.split(":"))
         costs = Costs.parse({"miss": miss, "false_alarm": false_alarm})
     except ValueError:
-        wanted = "two numbers with a colon between them, such as 10:1"
-        raise BadScenario(f"--costs must be {wanted}, found {text!r}") from None
+        expected = "two numbers with a colon between them, such as 10:1"
+        raise BadScenario(f"--costs must be {expected}, found {text!r}") from None
     except BadMessage as error:
         raise BadScenario(f"--costs {text}: {error.detail}") from None
     return None if miss == false_alarm else costs
 
 
-def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Label, tuple[float, float] | None]:
+def label_of(options: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Label, tuple[float, float] | None]:
     """Return the label and, if it is a number to predict, the public bounds of its column."""
-    column = given.label or ask("Which column is to be predicted (--label)?")
-    _known(column, names, "--label")
-    if given.classes:
-        return _of_classes(given, column), None
-    positive, above, response = given.positive, given.above, given.response
-    if sum(map(bool, (positive or given.negative, above, response))) > 1:
+    column = options.label or ask("Which column is to be predicted (--label)?")
+    _check_column(column, names, "--label")
+    if options.classes:
+        return _of_classes(options, column), None
+    positive, above, response = options.positive, options.above, options.response
+    if sum(map(bool, (positive or options.negative, above, response))) > 1:
         raise BadScenario("give --positive and --negative, or --above, or --response: they exclude each other")
     if not (positive or above or response):
         answer = ask(_YES.format(column)).strip()
@@ -288,7 +288,7 @@ def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Labe
     if response:
         ends = number(column, response, "--response")
         return Label(column=column, above=ends.default), (ends.low, ends.high)
-    negative = given.negative or ask(f"Which texts of {column!r} mean no (--negative)?")
+    negative = options.negative or ask(f"Which texts of {column!r} mean no (--negative)?")
     both = {"positive": list(texts(positive)), "negative": list(texts(negative))}
     return _parsed("--positive and --negative", Label, column=column, **both), None
 
@@ -296,19 +296,19 @@ def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Labe
 MOST_CLASSES = 10
 
 
-def _of_classes(given: ColumnAnswers, column: str) -> Label:
+def _of_classes(options: ColumnAnswers, column: str) -> Label:
     """Return the label of several classes; of the two label values that a table needs, the first class is one."""
-    first, *others = classes = list(texts(given.classes)) or [""]
-    if given.positive or given.negative or given.above or given.response:
+    first, *rest = classes = list(texts(options.classes)) or [""]
+    if options.positive or options.negative or options.above or options.response:
         raise BadScenario(
             "--classes are all texts of the label: leave --positive and --negative out, --above and --response too"
         )
     if not 3 <= len(classes) <= MOST_CLASSES or len(set(classes)) < len(classes):
         raise BadScenario(
-            f"--classes wants 3 to {MOST_CLASSES} different texts with commas between them, found {given.classes!r}; "
+            f"--classes wants 3 to {MOST_CLASSES} different texts with commas between them, found {options.classes!r}; "
             "of two, give --positive and --negative"
         )
-    return _parsed("--classes", Label, column=column, positive=[first], negative=others)
+    return _parsed("--classes", Label, column=column, positive=[first], negative=rest)
 
 
 _YES = (
@@ -328,49 +328,49 @@ def _finite(text: str, option: str) -> float:
     return value
 
 
-def _stated(given: ColumnAnswers, names: Sequence[str]) -> list[Feature]:
+def _stated_features(options: ColumnAnswers, names: Sequence[str]) -> list[Feature]:
     """Return the features that the options state, and validate every option that names a column."""
-    stated: list[Feature] = [number(*_apart(text, names), named=True) for text in given.bounds]
-    stated += [category(*_apart(text, names), named=True) for text in given.categories]
+    stated: list[Feature] = [number(*_split_column(text, names), named=True) for text in options.bounds]
+    stated += [category(*_split_column(text, names), named=True) for text in options.categories]
     columns = [feature.column for feature in stated]
     for column in columns:
-        _known(column, names, "--bounds or --categories")
+        _check_column(column, names, "--bounds or --categories")
         if columns.count(column) > 1:
             raise BadScenario(f"column {column!r} is given twice: each column is the label or one kind of feature")
-    if given.id_column:
-        _known(given.id_column, names, "--id")
-    if given.id_column in columns:
-        raise BadScenario(f"column {given.id_column!r} says who is who (--id), and is never learned from")
-    for column in given.skip:
-        _known(column, names, "--skip")
-        if column in (*columns, given.label, given.id_column):
+    if options.id_column:
+        _check_column(options.id_column, names, "--id")
+    if options.id_column in columns:
+        raise BadScenario(f"column {options.id_column!r} says who is who (--id), and is never learned from")
+    for column in options.skip:
+        _check_column(column, names, "--skip")
+        if column in (*columns, options.label, options.id_column):
             raise BadScenario(f"--skip {column}: another option uses this column")
-    for column in _missing_in(given.missing, names):
-        _known(column, names, "--missing")
-        if column in (given.label, given.id_column, *given.skip):
+    for column in _missing_in(options.missing, names):
+        _check_column(column, names, "--missing")
+        if column in (options.label, options.id_column, *options.skip):
             raise _no_feature(column)
     return stated
 
 
 def features_of(
-    given: ColumnAnswers, names: Sequence[str], label: str, stated: Sequence[Feature], ask: Ask
+    options: ColumnAnswers, names: Sequence[str], label: str, stated: Sequence[Feature], ask: Ask
 ) -> tuple[str, tuple[Feature, ...]]:
     """Return the id column, and the features in the order of the columns, from options or else from answers."""
-    described = {label, given.id_column, *given.skip, *(feature.column for feature in stated)}
-    id_column, found = given.id_column, list(stated)
+    described = {label, options.id_column, *options.skip, *(feature.column for feature in stated)}
+    id_column, features = options.id_column, list(stated)
     rest = [name for name in names if name not in described]
     if rest and not (stated and _leaves_out(rest, ask)):
-        id_column, further = _asked(rest, id_column, ask)
-        found += further
-    if not found:
+        id_column, further = _ask_features(rest, id_column, ask)
+        features += further
+    if not features:
         raise BadScenario("no column is a feature: give --bounds COLUMN=LOW:HIGH or --categories COLUMN=VALUE,VALUE")
-    asked = given.missing if stated or given.missing else ask(_EMPTY, _NONE)
-    empty = _missing_in(asked, names)
+    answer = options.missing if stated or options.missing else ask(_EMPTY, _NONE)
+    empty = _missing_in(answer, names)
     for column in empty:
-        if column not in {feature.column for feature in found}:
+        if column not in {feature.column for feature in features}:
             raise _no_feature(column)
-    found += [Missing(column=column) for column in dict.fromkeys(empty)]
-    return id_column, tuple(sorted(found, key=lambda feature: names.index(feature.column)))
+    features += [Missing(column=column) for column in dict.fromkeys(empty)]
+    return id_column, tuple(sorted(features, key=lambda feature: names.index(feature.column)))
 
 
 def _missing_in(text: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -412,9 +412,9 @@ def summary(start: Start) -> Iterator[str]:
         f"  budgets: epsilon {start.epsilon:g}, delta {start.delta:g} of the curator for the run; epsilon "
         f"{start.agent_epsilon:g} of each device for its one answer"
     )
-    found = advised(start)
-    vague = () if found.probabilities is None else (found.probabilities,)
-    yield from (f"  {sentence}." for sentence in (found.sentences[0], *found.warnings, *vague))
+    advice = advised(start)
+    vague = () if advice.probabilities is None else (advice.probabilities,)
+    yield from (f"  {sentence}." for sentence in (advice.sentences[0], *advice.warnings, *vague))
 
 
 def _described_feature(feature: Feature) -> str:
@@ -429,8 +429,8 @@ _EMPTY = "In which columns is an empty field to be a feature of its own, with co
 _NONE = "none"
 
 
-def _asked(names: Sequence[str], id_column: str, ask: Ask) -> tuple[str, list[Feature]]:
-    found: list[Feature] = []
+def _ask_features(names: Sequence[str], id_column: str, ask: Ask) -> tuple[str, list[Feature]]:
+    features: list[Feature] = []
     for name in names:
         looks = looks_like(name)
         own, letters = ("", "n, c, s") if id_column else (", the id of people", "n, c, i, s")
@@ -439,20 +439,20 @@ def _asked(names: Sequence[str], id_column: str, ask: Ask) -> tuple[str, list[Fe
         kind = ask(f"Column {name!r}: number, category{own}, or skip ({letters})?{proposed}", default)
         kind = kind.strip().lower()[:1]
         if kind == "n":
-            found.append(number(name, ask(f"Public bounds of {name!r}, LOW:HIGH?")))
+            features.append(number(name, ask(f"Public bounds of {name!r}, LOW:HIGH?")))
         elif kind == "c":
-            found.append(category(name, ask(f"Public values of {name!r}, with commas between them?")))
+            features.append(category(name, ask(f"Public values of {name!r}, with commas between them?")))
         elif kind == "i" and not id_column:
             id_column = name
         elif kind != "s":
             raise BadScenario(f"column {name!r} must be a number (n), a category (c) or skipped (s)")
-    return id_column, found
+    return id_column, features
 
 
-def _apart(text: str, names: Sequence[str]) -> tuple[str, str]:
+def _split_column(text: str, names: Sequence[str]) -> tuple[str, str]:
     """Return the column of ``COLUMN=...``, whose name may contain an equals sign, and the text after it."""
-    known = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
-    column = known or text.partition("=")[0] * ("=" in text)
+    match = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
+    column = match or text.partition("=")[0] * ("=" in text)
     return column, text.removeprefix(f"{column}=")
 
 
@@ -463,21 +463,21 @@ def number(column: str, bounds: str, option: str = "--bounds", *, named: bool = 
         ends = float(low), float(high)
     except ValueError:
         ends = math.nan, math.nan
-    wanted, shown = ("COLUMN=", "age=") if named else ("", "")
-    given = f"{column}={bounds}".removeprefix("=") if named else bounds
+    prefix, example = ("COLUMN=", "age=") if named else ("", "")
+    text = f"{column}={bounds}".removeprefix("=") if named else bounds
     if not (column and all(map(math.isfinite, ends))):
-        raise BadScenario(f"{option} wants {wanted}LOW:HIGH with two finite numbers, as {shown}18:90, found {given!r}")
-    return _parsed(f"{option} {given}", Number, column=column, low=ends[0], high=ends[1])
+        raise BadScenario(f"{option} wants {prefix}LOW:HIGH with two finite numbers, as {example}18:90, found {text!r}")
+    return _parsed(f"{option} {text}", Number, column=column, low=ends[0], high=ends[1])
 
 
 def category(column: str, values: str, *, named: bool = False) -> Category:
     """Return a feature with the values ``VALUE,VALUE``; ``named`` as for :func:`number`."""
     listed = list(texts(values))
-    wanted, shown = ("COLUMN=", "sex=") if named else ("", "")
-    given = f"{column}={values}".removeprefix("=") if named else values
+    prefix, example = ("COLUMN=", "sex=") if named else ("", "")
+    text = f"{column}={values}".removeprefix("=") if named else values
     if not (column and listed):
-        raise BadScenario(f"--categories wants {wanted}VALUE,VALUE, as {shown}f,m, found {given!r}")
-    return _parsed(f"--categories {given}", Category, column=column, values=listed)
+        raise BadScenario(f"--categories wants {prefix}VALUE,VALUE, as {example}f,m, found {text!r}")
+    return _parsed(f"--categories {text}", Category, column=column, values=listed)
 
 
 def texts(text: str) -> Iterator[str]:
@@ -490,7 +490,7 @@ def texts(text: str) -> Iterator[str]:
     return (part.strip() for part in parts if part.strip())
 
 
-def _known(column: str, names: Collection[str], option: str) -> None:
+def _check_column(column: str, names: Collection[str], option: str) -> None:
     if column not in names:
         there = f"there are {', '.join(names)}"
         raise BadScenario(f"{option}: both tables must have column {column!r}{nearest(column, names)}; {there}")

@@ -25,11 +25,11 @@ from referee.view.wording import ChartEntry, Interval, RunView, promise, run_vie
 @cache
 def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
-    made = page_environment(__name__.rpartition(".")[0])
-    made.globals |= {"by_round": _by_round, "compared": _compared, "comparisons": _comparisons, "weights": _weights}
-    made.globals |= {"exact": percents.exact, "per_cent": PER_CENT, "estimate": _estimate}
-    made.globals["mistakes"] = LOSSES["zero-one"]
-    return made
+    jinja = page_environment(__name__.rpartition(".")[0])
+    jinja.globals |= {"by_round": _by_round, "compared": _compared, "comparisons": _comparisons, "weights": _weights}
+    jinja.globals |= {"exact": percents.exact, "per_cent": PER_CENT, "estimate": _estimate}
+    jinja.globals["mistakes"] = LOSSES["zero-one"]
+    return jinja
 
 
 def report(views: Sequence[RunView]) -> str:
@@ -45,8 +45,8 @@ def fragment(view: RunView, name: str) -> str:
 
 def promises(wire: Mapping[str, Any], notice: str = "") -> str:
     """Return the guarantees of a result document (the keys of :data:`PROMISED`) in words and formulas."""
-    found = {"promises": [promise(name, wire[who]) for who, name in PROMISED.items() if who in wire], "notice": notice}
-    return environment().get_template("promises.html").render(view=found)
+    view = {"promises": [promise(name, wire[who]) for who, name in PROMISED.items() if who in wire], "notice": notice}
+    return environment().get_template("promises.html").render(view=view)
 
 
 def write_report(file: Path, views: Sequence[RunView]) -> None:
@@ -56,10 +56,10 @@ def write_report(file: Path, views: Sequence[RunView]) -> None:
 
 def by_round(view: RunView, name: str, narrow: bool = False) -> str:
     """Return the chart of a run's rounds; ``name`` must be unique among the drawings on a page."""
-    shares = [each for each in view.known_mistakes if each.kind == "baseline" or each.name == "this run's answer"]
+    shares = [entry for entry in view.known_mistakes if entry.kind == "baseline" or entry.name == "this run's answer"]
     lines = view.known[:1] if view.unit != PER_CENT else shares  # a chart shows losses of one kind
-    known = view.rounds, view.level, lines, view.measure
-    return charts.by_round(*known, name=name, unit=view.unit, narrow=narrow)
+    arguments = view.rounds, view.level, lines, view.measure
+    return charts.by_round(*arguments, name=name, unit=view.unit, narrow=narrow)
 
 
 def _by_round(view: RunView, name: str) -> Markup:
@@ -70,29 +70,29 @@ def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, 
     return _of_both_widths(partial(charts.compared, entries, level, measure, unit=unit), name)
 
 
-def _weights(found: Sequence[tuple[str, float]], name: str) -> Markup:
-    return _of_both_widths(partial(charts.weights, found, "what a feature adds to the sum, at most"), name)
+def _weights(terms: Sequence[tuple[str, float]], name: str) -> Markup:
+    return _of_both_widths(partial(charts.weights, terms, "what a feature adds to the sum, at most"), name)
 
 
-def _of_both_widths(drawn: Callable[..., str], name: str) -> Markup:
+def _of_both_widths(draw: Callable[..., str], name: str) -> Markup:
     """Return a drawing, with a narrow variant that the style sheet shows instead on small screens."""
     # A drawing escapes all of its text: charts._text and charts._svg.
-    wide, narrow = drawn(name=name), drawn(name=f"{name}-narrow", narrow=True)
+    wide, narrow = draw(name=name), draw(name=f"{name}-narrow", narrow=True)
     return Markup(f'<div class="roomy">{wide}</div><div class="narrow" hidden>{narrow}</div>')  # noqa: S704
 
 
-def _estimate(found: Interval, unit: Unit) -> str:
-    return percents.estimate_or_vague(vars(found), unit)
+def _estimate(interval: Interval, unit: Unit) -> str:
+    return percents.estimate_or_vague(vars(interval), unit)
 
 
 def _comparisons(views: Sequence[RunView]) -> list[tuple[str, Unit, list[ChartEntry]]]:
     """Return the runs' estimates grouped by what they measure: losses of two kinds never share an axis."""
-    found: dict[tuple[str, Unit], list[ChartEntry]] = {}
+    groups: dict[tuple[str, Unit], list[ChartEntry]] = {}
     for number, view in enumerate(views, start=1):
         if view.estimate is not None:
             entry = ChartEntry(f"{number}. {view.name}", view.estimate.value, "estimate", view.estimate)
-            found.setdefault((view.measure, view.unit), []).append(entry)
-    return [(*measured, entries) for measured, entries in found.items()]
+            groups.setdefault((view.measure, view.unit), []).append(entry)
+    return [(*measured, entries) for measured, entries in groups.items()]
 
 
 def read_run(folder: Path) -> tuple[ResolvedScenario, dict[str, Any]]:

@@ -81,5 +81,5 @@ def _marked(value: Any) -> Any:
 
 def _comment(text: str, depth: int) -> Iterator[str]:
     lead = f"{_INDENT * depth}# {'  ' if text.startswith('  ') else ''}"
-    whole = textwrap.TextWrapper(115, lead, lead, break_long_words=False, break_on_hyphens=False)
-    yield from whole.wrap(" ".join(text.split()))
+    wrapper = textwrap.TextWrapper(115, lead, lead, break_long_words=False, break_on_hyphens=False)
+    yield from wrapper.wrap(" ".join(text.split()))

@@ -85,22 +85,22 @@ def _in_log(title: Sequence[Text], unit: Unit) -> Callable[[str, dict[str, float
 def _line(text: str, numbers: dict[str, float], unit: Unit) -> str:
     if "value" not in numbers:
         return f"  {text}"
-    found = percents.estimate_or_vague(numbers, unit=unit)
-    return f"  {text}: loss on T {found}, {int(numbers['asked']):,} agents asked"
+    loss = percents.estimate_or_vague(numbers, unit=unit)
+    return f"  {text}: loss on T {loss}, {int(numbers['asked']):,} agents asked"
 
 
 def _add_truth(table: Table, document: dict[str, Any], unit: Unit) -> None:
     truth = document["truth"]
     if not truth or "loss_on_target" not in truth:
         return
-    known = truth.get("note", "only an experiment can know")
+    note = truth.get("note", "only an experiment can know")
     if "tested_loss" in truth:
-        tested = percents.exact(truth["tested_loss"], unit) + unit.each
-        table.add_row("loss on T, true", f"{tested} ({known})")
+        tested = percents.exact(truth["tested_loss"], unit) + unit.suffix
+        table.add_row("loss on T, true", f"{tested} ({note})")
     if "mean_squared_error" in truth:
         table.add_row("squared loss on T, true", f"{truth['mean_squared_error']:.5f}")
     name = "loss on T, true" if unit == PER_CENT else "share of mistakes, true"
-    table.add_row(name, f"{percents.share(truth['loss_on_target'], places=2)} ({known})")
+    table.add_row(name, f"{percents.share(truth['loss_on_target'], places=2)} ({note})")
     sides = (("-1", truth.get("loss_on_negative")), ("+1", truth.get("loss_on_positive")))
     for label, share in sides if all(share is not None for _, share in sides) else ():
         table.add_row(f"  people labelled {label}", percents.share(share, places=2))
@@ -115,12 +115,14 @@ def _add_truth(table: Table, document: dict[str, Any], unit: Unit) -> None:
 
 def result(scenario: Scenario, document: dict[str, Any]) -> None:
     """Print the final table of a run, with its verdict first."""
-    shown, silent = verdict(scenario, document), silent_in_words(document)
-    table = Table(title=f"{document['scenario']}: {shown.title}", show_header=False, title_justify="left")
+    conclusion, silent = verdict(scenario, document), silent_in_words(document)
+    table = Table(title=f"{document['scenario']}: {conclusion.title}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    table.add_row("verdict", styled((shown.text, {"good": "green", "open": "yellow", "bad": "red"}[shown.tone])))
-    table.add_row("the run", f"{ENDED.get(document['status'], document['status'])}: {shown.detail}")
+    table.add_row(
+        "verdict", styled((conclusion.text, {"good": "green", "open": "yellow", "bad": "red"}[conclusion.tone]))
+    )
+    table.add_row("the run", f"{ENDED.get(document['status'], document['status'])}: {conclusion.detail}")
     if document["status"] == "done":
         claim = shown_by(scenario, document.get("gap"))
         table.add_row("what is shown", f"{claim}{wording.IF_NONE_LEFT_OUT if silent else ''}")
@@ -128,9 +130,9 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
     if wording.solves_a_problem(document):
         table.add_row("answer", json.dumps(document["answer"]))
     if document["truth"] and "correct" in document["truth"]:
-        found = {name: value for name, value in document["truth"].items() if name != "correct"}
+        facts = {name: value for name, value in document["truth"].items() if name != "correct"}
         right = "correct" if document["truth"]["correct"] else "wrong"
-        table.add_row("in truth", f"{right}: {json.dumps(found)} (only an experiment can know)")
+        table.add_row("in truth", f"{right}: {json.dumps(facts)} (only an experiment can know)")
     if document["estimate"]:
         e, among = document["estimate"], " among those who answer" if silent else ""
         of_a_loss = about_a_loss(document)
@@ -144,8 +146,8 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
     if quality := wording.quality_of(document):
         for name, words in wording.rates_in_words(quality):
             table.add_row(name, words)
-    for judged in document.get("candidates", []):
-        table.add_row(f"  {judged['name']}", wording.judged_in_words(judged, unit=unit_of(scenario)))
+    for candidate in document.get("candidates", []):
+        table.add_row(f"  {candidate['name']}", wording.judged_in_words(candidate, unit=unit_of(scenario)))
     for words in contradictions(resolve(scenario), document):
         table.add_row("assumption contradicted", words)
     _add_truth(table, document, unit_of(scenario))
@@ -209,7 +211,7 @@ def plans(scenario: Scenario) -> dict[str, Any]:
         both = plan(scenario, "paper"), plan(scenario, "tight")
         own = both[0] if scenario.bounds == "paper" else both[1]
         paper, tight = both[0].wire(), both[1].wire()
-        numbers = [found.numbers for found in both]
+        numbers = [variant.numbers for variant in both]
         fits = advice(scenario, int(both[1].n.value), int(both[1].agents.value))
         expected = forecast(scenario, int(both[1].agents.value))
         if fits is not None and expected is not None and expected not in fits.sentences:
@@ -274,8 +276,8 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
     if document.get("refused"):
         _OUT.print(styled(("a run is refused", "bold red"), (f" {document['refused']}", "")), soft_wrap=True)
     elif not document["violations"]:
-        kept = ("The scenario keeps every bound of its choice", "bold green"), (f" ({scenario.bounds}).", "")
-        _OUT.print(styled(*kept))
+        note = ("The scenario keeps every bound of its choice", "bold green"), (f" ({scenario.bounds}).", "")
+        _OUT.print(styled(*note))
     if document["forecast"] is not None:
         _OUT.print(document["forecast"], soft_wrap=True)
     if document["advice"] is not None:

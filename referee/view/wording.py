@@ -146,25 +146,25 @@ IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
 """Added to a statement about the agents that answered if some that were asked did not."""
 
 
-def against(found: Interval, level: float | None, *, unit: Unit = PER_CENT) -> str:
+def against(interval: Interval, level: float | None, *, unit: Unit = PER_CENT) -> str:
     """Return in words how an interval compares with the level at which the run halts."""
     if level is None:
         return ""
     bound = percents.exact(level, unit)
-    if found.high < level:
+    if interval.high < level:
         return f"below {bound}"
-    return f"above {bound}" if found.low > level else f"{bound} is inside the interval"
+    return f"above {bound}" if interval.low > level else f"{bound} is inside the interval"
 
 
 def promise(who: str, wire: Mapping[str, Any]) -> Promise:
     """Return a guarantee in plain words and as a formula (:mod:`common.privacy.guarantee`)."""
-    given = PrivacyGuarantee.parse(dict(wire))
-    return Promise(who, formula(given), in_words(given), str(given))
+    guarantee = PrivacyGuarantee.parse(dict(wire))
+    return Promise(who, formula(guarantee), in_words(guarantee), str(guarantee))
 
 
-def judged_in_words(judged: Mapping[str, Any], *, unit: Unit = PER_CENT) -> str:
+def judged_in_words(candidate: Mapping[str, Any], *, unit: Unit = PER_CENT) -> str:
     """Return in words the agents' judgement of a candidate: its estimate, and how many were asked."""
-    return f"{percents.estimate_or_vague(judged['estimate'], unit=unit)}, {judged['asked']:,} agents"
+    return f"{percents.estimate_or_vague(candidate['estimate'], unit=unit)}, {candidate['asked']:,} agents"
 
 
 PROMISED = {
@@ -196,7 +196,7 @@ def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequ
 
 
 def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:
-    level, truth, found = level_of(scenario), result.get("truth") or {}, verdict(scenario, result)
+    level, truth, conclusion = level_of(scenario), result.get("truth") or {}, verdict(scenario, result)
     estimate = _interval(result["estimate"]) if result["estimate"] and about_a_loss(result) else None
     advised = advice_of(scenario) if scenario.problem is None else None
     model = _released(scenario, result)
@@ -208,19 +208,19 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         ended=plain(ENDED.get(str(result["status"]), str(result["status"]))),
         protocol=plain(scenario.protocol),
         folder=Path(str(result.get("run", ""))),
-        verdict=found,
+        verdict=conclusion,
         measure=measure_of(scenario),
         promises=tuple(promise(n, result["privacy"][who]) for who, n in PROMISED.items() if who in result["privacy"]),
         gauges=tuple(_gauges(scenario, result)),
         notice=f"People are {SIMULATED}." if scenario.people == "simulated" else "",
         facts=tuple((name, plain(value)) for name, value in _facts(scenario, result)),
-        than=_than(result) if found.answer else "",
+        than=_rivals(result) if conclusion.answer else "",
         level=level,
         unit=unit_of(scenario),
         estimate=estimate,
         rounds=tuple(_round(numbers, level, result, unit_of(scenario)) for numbers in rounds),
         rounds_note=_rounds_note(scenario) if rounds else "",
-        candidates=tuple(_candidate(judged, unit_of(scenario)) for judged in result.get("candidates", [])),
+        candidates=tuple(_candidate(candidate, unit_of(scenario)) for candidate in result.get("candidates", [])),
         quality=tuple(_curve(result)),
         sides=tuple(_sides(scenario, result)),
         known=tuple(_known(truth)),
@@ -233,9 +233,11 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
     )
 
 
-def _than(result: Mapping[str, Any]) -> str:
+def _rivals(result: Mapping[str, Any]) -> str:
     if result.get("comparison"):
-        rival = next(of for of in result["candidates"] if of["name"] == result["comparison"]["with"])
+        rival = next(
+            candidate for candidate in result["candidates"] if candidate["name"] == result["comparison"]["with"]
+        )
         return CONSTANT if is_constant(rival["hypothesis"]) else f"the curator's model alone and {CONSTANT}"
     return "each of its rivals" if result.get("pairs") else CONSTANT
 
@@ -245,33 +247,40 @@ def quality_of(result: Mapping[str, Any]) -> ScoreQuality | None:
     return None if result.get("quality") is None else ScoreQuality.parse(dict(result["quality"]))
 
 
-def rates_in_words(found: ScoreQuality) -> Iterator[tuple[str, str]]:
+def rates_in_words(quality: ScoreQuality) -> Iterator[tuple[str, str]]:
     """Yield what a survey of agents shows about a score besides its curve."""
-    auc, sure = percents.estimate_or_vague(found.auc.wire()), certainty(found.recall.confidence)
-    yield "AUC of the score in bins", f"{auc}, {certainty(found.auc.confidence)} by the normal law, which is no bound"
-    above = percents.share(found.threshold)
-    for name, e in (("recall", found.recall), ("false alarms", found.false_alarms)):
-        found_in_words = percents.estimate_or_vague(e.wire())
-        yield name, f"{found_in_words}, {sure}; positive where the probability is above {above}"
-    yield "surveyed", f"{found.agents:,} agents gave one bit of their score's bin and their label, which paid for these"
+    auc, confidence = percents.estimate_or_vague(quality.auc.wire()), certainty(quality.recall.confidence)
+    yield "AUC of the score in bins", f"{auc}, {certainty(quality.auc.confidence)} by the normal law, which is no bound"
+    above = percents.share(quality.threshold)
+    for name, e in (("recall", quality.recall), ("false alarms", quality.false_alarms)):
+        rate = percents.estimate_or_vague(e.wire())
+        yield name, f"{rate}, {confidence}; positive where the probability is above {above}"
+    yield (
+        "surveyed",
+        f"{quality.agents:,} agents gave one bit of their score's bin and their label, which paid for these",
+    )
 
 
 def _curve(result: Mapping[str, Any]) -> Iterator[ChartEntry]:
-    found = quality_of(result)
-    for of in found.bins if found else ():
-        e, low, high = _interval(of.observed.wire()), percents.share(of.low), percents.share(of.high)
-        meets = "as predicted" if e.low <= of.high and e.high >= of.low else "not as predicted"
-        note = f"{percents.estimate_or_vague(of.observed.wire())}: {meets}"
+    quality = quality_of(result)
+    for score_bin in quality.bins if quality else ():
+        e, low, high = (
+            _interval(score_bin.observed.wire()),
+            percents.share(score_bin.low),
+            percents.share(score_bin.high),
+        )
+        meets = "as predicted" if e.low <= score_bin.high and e.high >= score_bin.low else "not as predicted"
+        note = f"{percents.estimate_or_vague(score_bin.observed.wire())}: {meets}"
         yield ChartEntry(f"predicted {low} to {high}", e.value, "estimate", e, note)
 
 
 def lost(result: Mapping[str, Any]) -> list[str]:
     """Return how many agents were asked and did not answer, and the known reasons."""
-    found = result["lost"]
-    words = [f"{found['silent']:,} kept silent"] if found["silent"] else []
-    if found["declined"]:
-        each = ", ".join(f"{reason} {count:,}" for reason, count in found["declined"].items())
-        words.append(f"{sum(found['declined'].values()):,} declined: {each}")
+    counts = result["lost"]
+    words = [f"{counts['silent']:,} kept silent"] if counts["silent"] else []
+    if counts["declined"]:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in counts["declined"].items())
+        words.append(f"{sum(counts['declined'].values()):,} declined: {reasons}")
     return words
 
 
@@ -280,16 +289,16 @@ def over_all_runs(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
     For a remote deployment only the curator's signed statement is known, from before the agents are charged.
     """
-    signed, found = result["privacy"].get("all_runs"), result.get("all_runs")
-    if signed and not found:
+    signed, totals = result["privacy"].get("all_runs"), result.get("all_runs")
+    if signed and not totals:
         yield OVER_ALL_RUNS["curator"], f"{Spent.parse(signed)}, when this run began, before agents were charged"
-    for who, total in (found or {}).items():
+    for who, total in (totals or {}).items():
         yield OVER_ALL_RUNS[who], str(Spent.parse(total))
 
 
-def _candidate(judged: Mapping[str, Any], unit: Unit) -> ChartEntry:
-    found, words = _interval(judged["estimate"]), judged_in_words(judged, unit=unit)
-    return ChartEntry(plain(judged["name"]), found.value, "estimate", found, words)
+def _candidate(candidate: Mapping[str, Any], unit: Unit) -> ChartEntry:
+    interval, words = _interval(candidate["estimate"]), judged_in_words(candidate, unit=unit)
+    return ChartEntry(plain(candidate["name"]), interval.value, "estimate", interval, words)
 
 
 LARGEST = 1e15  # charts and counts are made for no larger numbers
@@ -364,29 +373,29 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     if words := percents.in_own_units(scenario, result):
         yield "in units of the response", f"{words}{among}"
     if "gap" in result:
-        sure = f"with {certainty(result['estimate']['confidence'])} confidence"
+        confidence = f"with {certainty(result['estimate']['confidence'])} confidence"
         most = percents.points(result["gap"], up=True, unit=unit_of(scenario))
-        yield "gap", f"{most}: {sure} the answer's loss exceeds that of its rival by no more{among}"
+        yield "gap", f"{most}: {confidence} the answer's loss exceeds that of its rival by no more{among}"
     if truth.get("note"):
         yield "true losses", f"are {truth['note']}"
     yield "seconds", f"{result['seconds'].get('total', 0.0):g}"
 
 
 def _round(numbers: Mapping[str, float], level: float | None, result: Mapping[str, Any], unit: Unit) -> Round:
-    found = _interval(numbers)
+    interval = _interval(numbers)
     estimate = result["estimate"] or {}
     chosen = all(estimate.get(end) == numbers[end] for end in ("value", "low", "high"))
-    compared = against(found, level, unit=unit)
+    compared = against(interval, level, unit=unit)
     if level is not None and chosen and result["status"] == "done" and "tasks" not in result:
         bound = percents.exact(level, unit)
         compared = f"shown to be below {bound} by the test"
     words = percents.estimate_or_vague(numbers, unit=unit)
-    return Round(int(numbers["round"]), found, int(numbers["asked"]), words, compared, chosen)
+    return Round(int(numbers["round"]), interval, int(numbers["asked"]), words, compared, chosen)
 
 
 def _rounds_note(scenario: ResolvedScenario) -> str:
-    sure = certainty(1.0 - scenario.beta)
-    note = f"Intervals are two-sided and hold for all rounds together, with {sure} confidence."
+    confidence = certainty(1.0 - scenario.beta)
+    note = f"Intervals are two-sided and hold for all rounds together, with {confidence} confidence."
     if halts(scenario) and scenario.agents.test == "sequential":
         note += " The run halts by a one-sided sequential test, which needs fewer answers."
     return note
@@ -404,14 +413,14 @@ def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
 def _known_mistakes(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
     """Yield the true shares of people that the answer, and each baseline, misclassifies, whatever agents reported."""
     if truth.get("loss_on_target") is not None and "correct" not in truth:
-        whole = _number_of(truth["loss_on_target"])
-        yield ChartEntry("this run's answer", whole, "truth", note="true loss on the population")
+        loss = _number_of(truth["loss_on_target"])
+        yield ChartEntry("this run's answer", loss, "truth", note="true loss on the population")
         sides = {"-1": truth.get("loss_on_negative"), "+1": truth.get("loss_on_positive")}
         for label, share in sides.items() if None not in sides.values() else ():
             note = "true loss of the answer on them"
             yield ChartEntry(f"people labelled {label}", _number_of(share), "truth", note=note)
-    for name, found in truth.get("baselines", {}).items():
-        value, note = _number_of(found["loss_on_target"]), plain(found["note"])
+    for name, baseline in truth.get("baselines", {}).items():
+        value, note = _number_of(baseline["loss_on_target"]), plain(baseline["note"])
         yield ChartEntry(plain(name), value, "baseline", note=note)
 
 
@@ -432,22 +441,22 @@ def _model(model: Model | None) -> Iterator[str]:
 
 def _weights(model: Model | None) -> tuple[tuple[str, float], ...]:
     total = None if model is None else linear_terms(model)
-    found = [
+    terms = [
         (plain(term.column if term.value is None else f"{term.column} = {term.value}"), term.weight)
         for term in (() if total is None else total.terms)
     ]
-    return tuple(sorted(found, key=lambda each: -abs(each[1]))[:MAX_WEIGHTS])
+    return tuple(sorted(terms, key=lambda each: -abs(each[1]))[:MAX_WEIGHTS])
 
 
 def _sides(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[ChartEntry]:
-    found, table = quality_of(result), scenario.target.table
-    if found is None:
+    quality, table = quality_of(result), scenario.target.table
+    if quality is None:
         return
     negative, positive = (label_classes(table.label) if table and table.label else None) or ("-1", "+1")
-    missed = Interval(1.0 - found.recall.value, 1.0 - found.recall.high, 1.0 - found.recall.low)
-    for of, other, e in ((positive, negative, missed), (negative, positive, _interval(found.false_alarms.wire()))):
+    missed = Interval(1.0 - quality.recall.value, 1.0 - quality.recall.high, 1.0 - quality.recall.low)
+    for label, other, e in ((positive, negative, missed), (negative, positive, _interval(quality.false_alarms.wire()))):
         words = percents.estimate_or_vague(vars(e))
-        yield ChartEntry(plain(f"{of}, taken for {other}"), e.value, "estimate", e, words)
+        yield ChartEntry(plain(f"{label}, taken for {other}"), e.value, "estimate", e, words)
 
 
 def view_so_far(
@@ -469,8 +478,8 @@ def view_so_far(
         "privacy": {**{who: promised.wire() for who, promised in promises.items()}, "all_runs": None},
         "seconds": {},
     }
-    found = run_view(scenario, document, rounds)
-    return replace(found, verdict=_verdict_so_far(scenario, found), facts=())
+    view = run_view(scenario, document, rounds)
+    return replace(view, verdict=_verdict_so_far(scenario, view), facts=())
 
 
 def _verdict_so_far(scenario: ResolvedScenario, view: RunView) -> Verdict:

@@ -199,7 +199,7 @@ SHIPPED = {case.name for case in CASES}
 
 @for_each("name", MECHANISMS.names())
 def test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin(name: str) -> None:
-    private = math.isfinite(auditing.made(name, 1.0).guarantee[0])
+    private = math.isfinite(auditing.mechanism_with(name, 1.0).guarantee[0])
     assert private == (f"mechanism {name}" in SHIPPED)
     assert private == (name != "none")
     assert not private or auditing.case(name).twins

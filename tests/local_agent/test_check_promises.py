@@ -246,7 +246,7 @@ def test_one_report_that_is_left_out_decides_whatever_the_others_are(stage: Stag
 def test_what_was_shown_stays_in_the_state_directory(tmp_path):
     before = SeenCheckpoint(StoredCheckpoint.parse(read("proofs")["proof"]["kept"]), frozenset({1}))
     path = store_seen(tmp_path, "run", before)
-    assert store_seen(tmp_path, "run", SeenCheckpoint(before.kept, frozenset({3})), other=True) != path
+    assert store_seen(tmp_path, "run", SeenCheckpoint(before.checkpoint, frozenset({3})), other=True) != path
     assert (seen_checkpoint(tmp_path, "run"), path.stat().st_mode & 0o777) == (before, 0o600)
     path.write_text("{}")
     with pytest.raises(BadData, match="is no checkpoint"):

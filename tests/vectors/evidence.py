@@ -14,7 +14,7 @@ from common.local.packing import pack_one
 from common.log.merkle import Tree, root_from_inclusion_proof, verify_consistency
 from common.log.receipts import Checkpoint, Proof, StoredCheckpoint, check_receipt, entries_tree, signed_checkpoint
 from common.log.transcript import SignedEntry, append
-from local_agent.person.checking import HeldReceipt, Remembered, SeenCheckpoint, check, leaf_of
+from local_agent.person.checking import CachedWitness, HeldReceipt, SeenCheckpoint, check, leaf_of
 from tests.vectors.basics import AGENT, OTHER, REFEREE
 
 P = int(
@@ -191,7 +191,7 @@ def status_of(known: dict[str, Any], case: dict[str, Any]) -> str:
         shown = StoredCheckpoint.parse(case["before"]["kept"])
         before = SeenCheckpoint(shown, frozenset(case["before"]["questions"]))
     try:
-        witness = Remembered(Watching(case["witness"])) if case.get("witness") else None
+        witness = CachedWitness(Watching(case["witness"])) if case.get("witness") else None
         told = {**case, "proof": {**known["proof"], **case.get("proof", {})}}
         return check(held, AGENT, Told(told), REFEREE.public, witness, before, clock=lambda: float(NOW)).status
     except (BadMessage, Forged) as error:

@@ -185,7 +185,7 @@ def test_one_plan_gives_each_split_what_planning_it_alone_would(data: Path) -> N
         scenario = METHODS["curator-alone"].scenario(people.shift, len(people.volunteers), len(people.agents), 1.0)
         assert scenario is not None
         held = (people.volunteers, people.agents)
-        alone = conduct(resolve(scenario), seed, lambda round_, hypothesis: None, held=held).hypothesis
+        alone = conduct(resolve(scenario), seed, lambda round_, hypothesis: None, records=held).hypothesis
         assert run(task, planned, seed).loss == float(alone.mistakes(people.judges).mean())
 
 

@@ -126,7 +126,7 @@ async def test_who_is_told_to_come_again_or_loses_the_connection_does_come_again
         ask = lambda agent: request("GET", "/", "x")  # noqa: E731
         found = await phases.phase("x", load, agents, ask, lambda agent, answer: None)
     assert len(asked) == 3
-    assert (found.taken, dict(found.rejected)) == (1, {"busy": 1, "connection lost": 2})
+    assert (found.accepted, dict(found.rejected)) == (1, {"busy": 1, "connection lost": 2})
 
 
 @for_each(("hosted", "hosts", "expected"), [(0, 2, []), (10, 6, [2, 2, 2, 2, 1, 1]), (3, 2, [2, 1]), (2, 5, [1, 1])])
@@ -146,11 +146,11 @@ def test_hosted_people_are_shared_out_and_no_host_has_none(hosted, hosts, expect
 async def test_idle_agents_that_were_told_to_come_again_and_were_taken_then_are_enrolled(monkeypatch):
     options = Options(1, idle=2)
     going = _Test(options, options.scenario(), LoadTarget("http://127.0.0.1:9", "", ""), lambda *told: None)
-    enrolled = phases.Measured(taken=2, rejected=Counter(busy=1))
+    enrolled = phases.Measured(accepted=2, rejected=Counter(busy=1))
     monkeypatch.setattr(testing, "phase", AsyncMock(return_value=enrolled))
     monkeypatch.setattr(testing, "poll_idly", AsyncMock(return_value=phases.Idle(2)))
     assert (await going._idle())["agents"] == 2
-    enrolled.taken = 1
+    enrolled.accepted = 1
     with pytest.raises(RunFailed, match="idle agents were not enrolled"):
         await going._idle()
 

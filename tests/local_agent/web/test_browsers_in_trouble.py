@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from referee.collection.enrolment import invited
+from referee.collection.enrolment import create_invitations
 from tests.local_agent.web.people import Person
 from tests.local_agent.web.world import CHROMIUM, PHONE, check_looks
 
@@ -189,7 +189,7 @@ def test_a_page_or_link_of_another_referee_and_a_wrong_token_are_refused(world, 
 
 
 def test_an_invitation_that_was_used_and_a_store_that_is_empty_say_what_was_lost(world, browser):
-    [code] = invited(world.referee.store, 1)
+    [code] = create_invitations(world.referee.store, 1)
     first, other = (Person(browser.new_context(**PHONE), world.link) for _ in range(2))
     for each in (first, other):
         each.page.goto(f"{world.page}/?#invitation={code}")

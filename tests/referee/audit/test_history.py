@@ -261,7 +261,7 @@ def test_an_agent_that_checks_again_finds_a_referee_that_shows_another_history(w
         arguments = ("--referee", address, "--state", state)
         assert [agent_checks(*arguments)[0] for _ in range(2)] == [0, 0]  # of the same history, as often as one likes
         (kept,) = (state / "checkpoints").glob("*.json")
-        assert audit(run, shown=checkpoints_at([kept])).entries == len(entries_of(run))
+        assert audit(run, agent_checkpoints=checkpoints_at([kept])).entries == len(entries_of(run))
 
         forked(run, watched.identity)
         fork, newest = entries_of(run), kept_of(watched.run)[-1].verified()

@@ -204,9 +204,9 @@ def claim_of(signed: Signed, body: bytes | None = None) -> Claim:
     return read(signed, canonical.encode(signed.message), body)
 
 
-def refused(claim: Claim, why: str, **known: Any) -> None:
+def refused(claim: Claim, why: str, **options: Any) -> None:
     with pytest.raises(TandemError, match=why):
-        judge(claim, ASKED, **known)
+        judge(claim, ASKED, **options)
 
 
 def test_a_good_report_is_accepted_as_it_came_also_again_and_too_late():
@@ -240,7 +240,7 @@ def test_of_several_faults_the_first_is_the_reason():
 
 def test_another_answer_comes_before_too_late_and_that_before_who_was_asked():
     known = judge(claim_of(packed(), BODY), ASKED)
-    refused(claim_of(packed(report_id="3" * 32), BODY), "has already answered", known=known, still_open=False)
+    refused(claim_of(packed(report_id="3" * 32), BODY), "has already answered", earlier=known, still_open=False)
     refused(claim_of(packed(STRANGER), BODY), "is closed", still_open=False)
     refused(claim_of(packed(STRANGER, people=1, assignment="b" * 64), BODY), "was not asked")
     refused(claim_of(single(HOST)), "asked 9 agents of this participant, found 1")

@@ -9,7 +9,7 @@ from common.scenario import loading
 from common.scenario.scenario import Scenario, parse
 from common.statistics.intervals import certainty
 from referee.protocols import base
-from referee.runs.percents import AS_IT_IS, about, ends, estimate_or_vague, exact, of_costs, points
+from referee.runs.percents import AS_IT_IS, ends, estimate_or_vague, exact, of_costs, points, rounded_up
 from referee.runs.verdict import ENDED, OF_CONSTANTS, QUESTION, measure_of, unit_of, verdict
 from referee.view.wording import judged_in_words
 from tests.support import small, tiny
@@ -424,4 +424,4 @@ def test_numbers_are_rounded_outward_to_as_many_places_as_an_interval_is_worth()
     assert estimate_or_vague(FOUND, AS_IT_IS) == "0.12 (0.0801 to 0.1599)"
     assert (points(0.0101, up=True), points(0.01, up=True)) == ("1.1 points", "1 point")
     assert points(0.301, up=False) == "30 points"
-    assert [about(count) for count in (5, 5_828, 41_000, 1_234_567)] == ["5", "5,900", "41,000", "1,300,000"]
+    assert [rounded_up(count) for count in (5, 5_828, 41_000, 1_234_567)] == ["5", "5,900", "41,000", "1,300,000"]

@@ -23,7 +23,7 @@ from deploy.processes import PartyProcess
 from issuer.issuer import Keys
 from local_agent.client import RefereeClient
 from referee.cli import app
-from referee.collection.enrolment import Caps, Registrar, invited
+from referee.collection.enrolment import Caps, Registrar, create_invitations
 from referee.service.referee import Referee
 from referee.store import backup
 from tests.referee.service.test_referee_app import NO_CURATOR
@@ -46,7 +46,7 @@ def individuals(bench: Bench) -> int:
 @each_store
 def test_a_code_is_good_for_the_first_key_that_enrols_with_it(tmp_path):
     with Bench(tmp_path) as bench:
-        first, second = invited(bench.referee.store, 2)
+        first, second = create_invitations(bench.referee.store, 2)
         one, other = Identity.create(), Identity.create()
         enrolled = enrol(bench, one, first)
         # The same key again gets what it has, however the code is written, and with another code uses that not up.
@@ -65,7 +65,7 @@ def test_a_code_is_good_for_the_first_key_that_enrols_with_it(tmp_path):
 def test_of_two_keys_in_one_group_and_of_two_processes_one_gets_in(tmp_path, monkeypatch):
     with Bench(tmp_path) as bench:
         store = bench.referee.store
-        together, apart = invited(store, 2)
+        together, apart = create_invitations(store, 2)
         keys = [Identity.create() for _ in range(4)]
         asked = [(seal(who, messages.Enrolment(agents=1)), together) for who in (*keys, keys[0])]
         outcomes = bench.referee.registrar.enrol(asked)
@@ -87,7 +87,7 @@ def test_of_two_keys_in_one_group_and_of_two_processes_one_gets_in(tmp_path, mon
 
 
 def test_many_keys_that_race_over_http_with_one_code(bench):
-    (code,) = invited(bench.referee.store, 1)
+    (code,) = create_invitations(bench.referee.store, 1)
     requests = [seal(Identity.create(), messages.Enrolment(agents=1)).raw() for _ in range(16)]
     with served(bench.app()) as address:
 
@@ -106,7 +106,7 @@ def test_many_keys_that_race_over_http_with_one_code(bench):
 
 def test_over_http_a_refusal_says_what_to_do_and_nothing_shows_a_code(bench, caplog):
     caplog.set_level(logging.DEBUG, "tandem")
-    (code,) = invited(bench.referee.store, 1)
+    (code,) = create_invitations(bench.referee.store, 1)
     none = "AAAAAA-AAAAAA-AAAAAA-AAAAAA"
     one, other = Identity.create(), Identity.create()
     with served(bench.app()) as address, closing(RefereeClient(address)) as client:
@@ -138,7 +138,7 @@ def test_a_crash_between_the_enrolment_and_its_answer_leaves_the_code_with_its_k
 
     one, other = Identity.create(), Identity.create()
     with Bench(tmp_path) as bench:
-        (code,) = invited(bench.referee.store, 1)
+        (code,) = create_invitations(bench.referee.store, 1)
 
         def crashes(*arguments: object) -> bytes:
             raise Crash
@@ -156,7 +156,7 @@ def test_a_crash_between_the_enrolment_and_its_answer_leaves_the_code_with_its_k
 
 def test_what_is_not_stored_or_does_not_fit_uses_no_code(bench, monkeypatch, tmp_path):
     referee, one, other = bench.referee, Identity.create(), Identity.create()
-    (code,) = invited(referee.store, 1)
+    (code,) = create_invitations(referee.store, 1)
 
     def away(*arguments: object) -> None:
         raise OperationalError("", {}, Exception())
@@ -190,7 +190,7 @@ def test_a_copy_knows_who_has_used_which_code(tmp_path):
     state, copy = tmp_path / "referee", tmp_path / "copy"
     one, other = Identity.create(), Identity.create()
     with closing(Referee(state, NO_CURATOR)) as live:
-        used, free, later = invited(live.store, 3)
+        used, free, later = create_invitations(live.store, 3)
         first = live.enrol(enrolment(one), used)
         backup(state, copy)
         live.enrol(enrolment(other), later)
@@ -208,7 +208,7 @@ TWENTY = tiny("agents.count=20", "agents.batch=20", "curator.rounds=1", "agents.
 
 def test_invited_people_answer_and_the_run_is_audited_and_they_may_take_part_again(tmp_path):
     with Bench(tmp_path / "bench", TWENTY, individuals=12) as bench:
-        people = [(LightAgent.fresh(), code) for code in invited(bench.referee.store, 12)]
+        people = [(LightAgent.fresh(), code) for code in create_invitations(bench.referee.store, 12)]
         for agent, code in people:
             bench.referee.enrol(enrolment(agent), code)
         bench.meanwhile(lambda: answer(bench, [agent for agent, _ in people]))

@@ -386,7 +386,7 @@ def test_a_process_that_missed_reports_cannot_store_any(people, monkeypatch):
         assert driver.collection.accept(claims([first])) == [None]
         with monkeypatch.context() as broken:
             broken.setattr(referee.tables, "alone", lambda connection, turn: None)
-            broken.setattr(second.store, "_taken", lambda connection, newest: [])
+            broken.setattr(second.store, "_reports_after", lambda connection, newest: [])
             assert isinstance(second.collection.accept(claims([other]))[0], errors.CannotWrite)
         assert isinstance(second.collection.accept(claims([other]))[0], errors.AlreadyAnswered)
 
