@@ -4,7 +4,7 @@
     python -m benchmarks.words --count    # how often each occurs
 
 An engineer searches for the field's words: "retry", "verify", "aggregate", "timeout". It checks all names that the
-product defines and all of its strings except docstrings.
+product defines and all of its strings except docstrings. No name may be a mere participle, such as ``found``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ INSTEAD = {
     "whoever": "any, with the role",
 }
 """Words that names and messages do not use, and what to write instead."""
+NOUNS = frozenset(("away", "found", "given", "made", "shown", "taken", "wanted"))
+"""Names that no variable and no parameter has: they say how a value came about, and not what it is."""
 VERDICT = "cannot be told"  # a possible verdict on a run (referee/runs/verdict.py)
 
 
@@ -63,6 +65,8 @@ def found(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield (line, word, where) for every word of the list that a file has in a name or a text."""
     tree = ast.parse(path.read_text("utf-8"))
     for line, name in names(tree):
+        if name in NOUNS:
+            yield line, name, name
         parts = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
         yield from ((line, part, name) for part in parts if part in INSTEAD)
     for line, text in texts(tree):
@@ -86,7 +90,8 @@ def main() -> int:
             print(f"{times:5} {word}")
         return 0
     for path, line, word, where in every:
-        print(f"{path.relative_to(ROOT)}:{line}: {word!r} in {where[:80]!r}: write {INSTEAD[word]}", file=sys.stderr)
+        instead = INSTEAD.get(word, "the noun of the value")
+        print(f"{path.relative_to(ROOT)}:{line}: {word!r} in {where[:80]!r}: write {instead}", file=sys.stderr)
     return int(bool(every))
 
 

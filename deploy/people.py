@@ -36,7 +36,7 @@ def invent_people(folder: Path) -> None:
                 rows.writerow([source.randrange(18, 70), minutes, travels, source.choice(["yes", "no"])])
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class SilentFileHandler(SimpleHTTPRequestHandler):
     """Serves files without logging."""
 
     def handle(self) -> None:
@@ -57,7 +57,7 @@ class Files(ThreadingHTTPServer):
 @contextmanager
 def serving(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve a folder of static files to this machine; yield its address."""
-    server = Files(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    server = Files(("127.0.0.1", 0), partial(SilentFileHandler, directory=str(folder)))
     if tls is not None:  # each connection shakes hands in its own thread
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -32,7 +32,7 @@ class RefereeAt(Client):
     most = ANSWER
 
 
-class Operating:
+class OperatorClient:
     """An operator's requests to a referee that runs elsewhere; BadInput if a header cannot hold the token."""
 
     def __init__(self, client: Client, token: str) -> None:
@@ -110,13 +110,13 @@ class Operating:
 
 
 @contextmanager
-def operating(url: str, token: str, *, patience: float = 3.0, timeout: float = 60.0) -> Iterator[Operating]:
+def operating(url: str, token: str, *, patience: float = 3.0, timeout: float = 60.0) -> Iterator[OperatorClient]:
     """Open a connection to a referee for its operator; requests are retried for ``patience`` seconds."""
     with closing(RefereeAt(url, patience=patience, timeout=timeout)) as client:
-        yield Operating(client, token)
+        yield OperatorClient(client, token)
 
 
-class Remote(Operating):
+class Remote(OperatorClient):
     """A deployment at a URL; while the referee is unavailable, requests are retried for ``patience`` seconds.
 
     A run that has ``ended`` is only fetched: a referee restored to an earlier state would start it anew.

@@ -367,7 +367,7 @@ def check_command(
 def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[ReportCheck]:
     from common.crypto.identity import Identity
     from common.net.client import WitnessClient
-    from common.net.transport import Overdue, time_limit
+    from common.net.transport import DeadlinePassed, time_limit
     from local_agent.person import checking
     from local_agent.person.checking import held_receipts, seen_checkpoint, store_seen
 
@@ -395,7 +395,7 @@ def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[Rep
         try:
             with time_limit(limit):
                 return [check(receipt) for receipt in receipts]
-        except Overdue:
+        except DeadlinePassed:
             raise PeerUnavailable(
                 f"{client.url} and the witness have not answered about {len(receipts):,} reports in {limit:,.0f} s: "
                 "ask who runs them, or give a longer --patience"

@@ -31,7 +31,7 @@ def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False, l
     from referee.view import models
 
     model = models.open_model(run, task)
-    deliver_json(document_of(model)) if as_json else say_lines("\n".join(models.shown(model)))
+    deliver_json(document_of(model)) if as_json else say_lines("\n".join(models.model_text(model)))
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         SubsampledSteps,
     )
     from common.privacy.rounding import down, up
-    from common.protocols.base import DEMANDS, AskCurator, Demands, Progress, Together
+    from common.protocols.base import DEMANDS, AskCurator, AskTogether, Demands, Progress
     from common.protocols.patterns import Pattern, agents, curator, many, maybe, sequence, some, together
     from common.scenario.scenario import Scenario, parse
     from common.statistics.formulas import PlannedValue, fixed, follow

@@ -16,7 +16,7 @@ from common.crypto.vouching import Credential, token_input, token_request
 from common.net import messages
 from deploy.load.client import LightAgent
 from issuer.issuer import InvitationCodes, Issuer
-from referee.collection.judging import Sent, claims
+from referee.collection.judging import ReceivedReport, claims
 from tests.support import Bench
 
 PRIMES = (
@@ -85,5 +85,5 @@ def answer(bench: Bench, agents: Sequence[LightAgent], keep: Callable[[Signed], 
     found = bench.referee.collection.poll([Signed.model_validate_json(agent.poll()) for agent in agents])
     asked = zip(agents, found, strict=True)
     reports = [agent.answer(question) for agent, question in asked if isinstance(question, bytes)]
-    sent = [Sent(report) for report in map(Signed.model_validate_json, reports) if keep(report)]
+    sent = [ReceivedReport(report) for report in map(Signed.model_validate_json, reports) if keep(report)]
     assert not any(bench.referee.collection.accept(claims(sent)))

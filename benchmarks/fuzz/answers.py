@@ -136,7 +136,7 @@ def _services(corpus: Corpus, mock: _Mock, folder: Any) -> Iterator[tuple[str, C
 
 def _operators(corpus: Corpus, mock: _Mock) -> Iterator[tuple[str, Callable[[], object], list[Any]]]:
     referee = corpus.referee
-    operating = remote.Operating(mock.put_into(remote.RefereeAt(URL, patience=0.0)), "token")
+    operating = remote.OperatorClient(mock.put_into(remote.RefereeAt(URL, patience=0.0)), "token")
     row = {"run": FINISHED, "scenario": "x", "status": "done", "waits_for": ""}
     yield "runs", operating.runs, [[row, row]]
     state = {"run": FINISHED, "progress": [{"text": "x", "numbers": {"round": 1.0}}], "result": None}

@@ -90,7 +90,7 @@ def _history(folder: Path) -> None:
 READERS: dict[str, Callable[[Path], object]] = {
     "audit": _audit,
     "report": _report,
-    "model": lambda folder: models.shown(models.open_model(folder)),
+    "model": lambda folder: models.model_text(models.open_model(folder)),
     "page": _listed,
     "page of a transcript": _transcript,
     "page of a history": _history,

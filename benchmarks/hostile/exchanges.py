@@ -41,7 +41,7 @@ from common.net import messages
 from common.net.client import HttpWitness, WitnessClient
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse
 from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, signed_keys
-from common.net.transport import Overdue
+from common.net.transport import DeadlinePassed
 from curator.contributions.contributor import RECEIPT, CollectorClient, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt
 from deploy import remote
@@ -518,7 +518,7 @@ def play(seed: int) -> Played:
             clock = exchange.network.clock
             with determined(seed, clock), connected(exchange.network), silent():
                 SEATS[played.seat](exchange)
-        except (Exception, Unbounded, Overdue) as error:  # noqa: BLE001 - whatever a party lets through is a finding
+        except (Exception, Unbounded, DeadlinePassed) as error:  # noqa: BLE001 - whatever a party lets through is a finding
             played.broken.append(f"{played.seat}: {where(error)}")
         for peer in exchange.network.peers.values():
             played.log += steps(peer.log)

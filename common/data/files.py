@@ -58,14 +58,14 @@ def pieces(
     ``broken`` is called with the error of each row that has a wrong number of fields; it raises by default, else the
     row is skipped. BadData if the file is missing, cut off or corrupt, not in its encoding, or lacks a column.
     """
-    path = found(path)
+    path = resolve(path)
     with _plain_errors(path):
         yield from _typed(path, layout, columns) if is_typed(path) else _text(path, layout, columns, broken)
 
 
 def columns_of(path: Path, layout: Layout) -> list[str]:
     """Return the names of a file's columns, in its order; errors as :func:`pieces`."""
-    path = found(path)
+    path = resolve(path)
     if not is_typed(path):
         return list(layout.columns) or header_of(path, layout)
     with _plain_errors(path):
@@ -74,7 +74,7 @@ def columns_of(path: Path, layout: Layout) -> list[str]:
 
 def header_of(path: Path, layout: Layout) -> list[str]:
     """Return the first row of a text file, with stripped fields; an empty list if there is none; errors as above."""
-    path = found(path)
+    path = resolve(path)
     with _plain_errors(path), plain(path) as stream:
         return _header(_rows(path.name, stream, layout))
 
@@ -307,7 +307,7 @@ def _present(name: str, columns: frozenset[str], names: list[str]) -> list[str]:
 CORRUPT = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)  # of a compressed file
 
 
-def found(path: Path) -> Path:
+def resolve(path: Path) -> Path:
     """Return the path itself if it exists, else that of the compressed file beside it if there is one."""
     compressed = (path.with_name(path.name + suffix) for suffix in (".xz", ".gz"))
     return path if path.exists() else next((p for p in compressed if p.exists()), path)

@@ -44,7 +44,7 @@ def numbered(data: Path, source: TableSource, observe: Callable[[Piece], None] |
         BadData: If a file cannot be read, a row is malformed, a number is NaN, infinite or no number, a label is
             undeclared, or no row is left. Messages name files, lines and columns, never the contents of a field.
     """
-    paths = [files.found(data / file) for file in source.files]
+    paths = [files.resolve(data / file) for file in source.files]
     read = (cached_pieces(path, source.layout, source.columns) for path in paths)
     numbered_records = select_rows(chain.from_iterable(read), source, observe)
     if not len(numbered_records.records):

@@ -86,7 +86,7 @@ class FeatureMap(Value):
         return self
 
     @property
-    def wanted(self) -> int:
+    def needed_features(self) -> int:
         """Number of features that it reads."""
         return 1 + max((place for row in self.rows for place, _ in row), default=-1)
 
@@ -115,9 +115,10 @@ class PublicPopulationSpec(PopulationSpec):
     def _check_count(self) -> Self:
         if self.distribution is not None and self.count is None:
             raise ValueError("public.count: give how many public people to simulate")
-        if self.mapping is not None and self.mapping.wanted > self._origin.dimension:
+        if self.mapping is not None and self.mapping.needed_features > self._origin.dimension:
             raise ValueError(
-                f"public.mapping reads {self.mapping.wanted} features, public people have {self._origin.dimension}"
+                f"public.mapping reads {self.mapping.needed_features} features, public people have "
+                f"{self._origin.dimension}"
             )
         return self
 

@@ -63,7 +63,7 @@ class Account:
         return self._ledger.charge(charge, self._require_people(), beside)
 
     def _charge(self, side: Side) -> Charge:
-        data = self._charging.given.get(side)
+        data = self._charging.frames.get(side)
         return replace(charge_of(self._scenario, side), apart=data is not None and data.apart)
 
     def _require_people(self) -> People:
@@ -73,7 +73,7 @@ class Account:
 
     def _read(self, digester: Digester, side: Side, data: GivenPeople | None = None) -> People:
         table, folder = table_of(self._scenario, side), data_folder(self._scenario)
-        data = data or self._charging.given.get(side)
+        data = data or self._charging.frames.get(side)
         if data is not None:
             return digester.people([data.frame], data.files, named=data.named, id_column=data.id_column)
         if table is None or folder is None:

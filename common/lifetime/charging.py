@@ -39,14 +39,14 @@ class Charging:
     Attributes:
         folder: The ledger of people; None: this user's own.
         ephemeral: Do not charge: for experiments on public records.
-        given: The people of a side as they were given; by default they are read from the scenario's files.
+        frames: The people of a side, as frames; by default they are read from the scenario's files.
         both: Whether the people of both sides are available, so that a run is checked for both.
     """
 
     folder: Path | None = None
     ephemeral: bool = False
     witnesses: tuple[str, ...] = ()
-    given: Mapping[Side, GivenPeople] = field(default_factory=dict)
+    frames: Mapping[Side, GivenPeople] = field(default_factory=dict)
     both: bool = False
 
     def charges(self, scenario: ResolvedScenario, side: Side) -> bool:

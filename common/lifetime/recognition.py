@@ -37,7 +37,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadData
-from common.data.files import cached_pieces, columns_of, found, is_typed, pieces, plain
+from common.data.files import cached_pieces, columns_of, is_typed, pieces, plain, resolve
 from common.data.loading import is_file, is_frame
 from common.data.tables import Layout, TableSource
 
@@ -130,7 +130,7 @@ class Digester:
 
     def people_of(self, table: TableSource, folder: Path) -> People:
         """Return the people of all rows of a table's files; raises as :meth:`people`, and if a file is unreadable."""
-        paths = [found(folder / file) for file in table.files]
+        paths = [resolve(folder / file) for file in table.files]
         return self.people(rows_of_files(paths, table), paths, id_column=table.id)
 
     def _check_ids(self, people: People, column: str, place: str) -> None:
@@ -170,7 +170,7 @@ class Digester:
 
     def file(self, path: Path) -> str:
         state = hashlib.blake2b(digest_size=16, key=self._key, person=b"tandem file")
-        with plain(found(path)) as opened:
+        with plain(resolve(path)) as opened:
             while block := opened.read(1 << 20):
                 state.update(block)
         return state.hexdigest()

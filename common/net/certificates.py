@@ -41,7 +41,7 @@ _SERVER, _CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_A
 
 
 @dataclass(frozen=True)
-class Made:
+class WrittenCertificate:
     """The outcome for one certificate; ``fresh``: it was made now, else it is unchanged. Its end is in UTC."""
 
     path: Path
@@ -67,7 +67,7 @@ def names_of(hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 def make_all(
     folder: Path, names: Mapping[str, tuple[str, ...]], *, days: int = DAYS, now: datetime.datetime | None = None
-) -> list[Made]:
+) -> list[WrittenCertificate]:
     """Make certificates that are missing, have other names, expire soon or are another authority's; keep the rest.
 
     BadInput if there is an authority that cannot be used: its key is missing or does not match, or it has expired.
@@ -126,10 +126,10 @@ class _Authority:
         usage: x509.ObjectIdentifier,
         now: datetime.datetime,
         ends: datetime.datetime,
-    ) -> Made:
+    ) -> WrittenCertificate:
         alt_names = x509.SubjectAlternativeName([_general(name) for name in names])
         if self._is_current(path, alt_names, now):
-            return Made(path, False, read(path).not_valid_after_utc)
+            return WrittenCertificate(path, False, read(path).not_valid_after_utc)
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         certificate = (
@@ -140,7 +140,7 @@ class _Authority:
             .sign(self.key, hashes.SHA256())
         )
         _keep(path, certificate, key)
-        return Made(path, True, ends)
+        return WrittenCertificate(path, True, ends)
 
     def _is_current(self, path: Path, alt_names: x509.SubjectAlternativeName, now: datetime.datetime) -> bool:
         try:
@@ -153,18 +153,18 @@ class _Authority:
         return names == alt_names and certificate.public_key() == key.public_key() and holds
 
 
-def _authority(folder: Path, now: datetime.datetime) -> tuple[_Authority, Made]:
+def _authority(folder: Path, now: datetime.datetime) -> tuple[_Authority, WrittenCertificate]:
     path = folder / "ca.pem"
     if path.exists():
         check_holds(path, "this authority", now)
         certificate, key = read(path), _read_key(folder / "ca.key")
         if certificate.public_key() != key.public_key():
             raise BadInput(f"{folder / 'ca.key'} is not the key of {path}: put the right one back, or begin elsewhere")
-        return _Authority(certificate, key), Made(path, False, certificate.not_valid_after_utc)
+        return _Authority(certificate, key), WrittenCertificate(path, False, certificate.not_valid_after_utc)
     key, name, ends = ec.generate_private_key(ec.SECP256R1()), _name("Tandem authority"), now + AUTHORITY_LASTS
     certificate = _builder(name, name, key.public_key(), now, ends, authority=True).sign(key, hashes.SHA256())
     _keep(path, certificate, key)
-    return _Authority(certificate, key), Made(path, True, ends)
+    return _Authority(certificate, key), WrittenCertificate(path, True, ends)
 
 
 def _builder(

@@ -291,7 +291,7 @@ class WitnessClient(Client):
 
     def runs(self, referee: str) -> list[RunSeen]:
         """Return the runs of a referee that the witness has seen, by name."""
-        return self._pages(f"/v1/runs/{referee}", RunSeen.parse, lambda found: found[-1].run if found else "")
+        return self._pages(f"/v1/runs/{referee}", RunSeen.parse, lambda page: page[-1].run if page else "")
 
     def _pages(self, path: str, parse: Callable[[Any], T], after: Callable[[list[T]], int | str]) -> list[T]:
         """Return a whole list; ``after`` returns where its next page begins. Endless pages are refused."""

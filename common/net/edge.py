@@ -73,7 +73,7 @@ class Guarded:
     line: int = 0
 
 
-class Arriving:
+class IncomingBody:
     """One arriving body; its memory counts against its pool until it is forgotten."""
 
     def __init__(self, edge: Edge, opening: Opening, receive: Receive) -> None:
@@ -212,7 +212,7 @@ class Edge:
         method, path = scope["method"], scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
         send = self._with_version(send)
-        arriving = Arriving(self, Opening(method, path, headers), receive)
+        arriving = IncomingBody(self, Opening(method, path, headers), receive)
         try:
             try:
                 check_host(scope["http_version"], scope["headers"])

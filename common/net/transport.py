@@ -28,7 +28,7 @@ HEADERS = 100  # most header fields of one response
 MAX_FAULT = 500  # most characters of a library's error about a failed exchange: it may quote the peer
 
 
-class Overdue(Exception):
+class DeadlinePassed(Exception):
     """The deadline that the caller of :func:`time_limit` has set has passed."""
 
 
@@ -112,10 +112,10 @@ def send(
                 if too_long := len(body) > most:
                     break
             if too_long:
-                raise _TooMuch
+                raise _LimitExceeded
         finally:
             response.close()
-    except _TooMuch:
+    except _LimitExceeded:
         raise _unusable(peer, f"{request.method} {request.url.path} with more than {most:,} bytes") from None
     finally:
         _PRESENT.reset(token)
@@ -136,7 +136,7 @@ class _Exchange(_Limit):
     left = 0  # bytes that may still come, including heads and chunk framing, which are no part of the body
 
 
-class _TooMuch(Exception):
+class _LimitExceeded(Exception):
     """More bytes have come than the exchange allows."""
 
 
@@ -147,7 +147,7 @@ def _remaining(timeout: float | None) -> float:
     for limit in _PRESENT.get() or ():
         limit.look()
         if limit.until <= now:
-            raise TimeoutError("no whole answer in time") if isinstance(limit, _Exchange) else Overdue
+            raise TimeoutError("no whole answer in time") if isinstance(limit, _Exchange) else DeadlinePassed
         seconds = min(seconds, limit.until - now)
     return seconds
 
@@ -159,7 +159,7 @@ def _count_bytes(count: int, *, received: bool) -> None:
             limit.until += count / SLOWEST
             limit.left -= count if received else 0
             if limit.left < 0:
-                raise _TooMuch
+                raise _LimitExceeded
 
 
 class _Stream(httpcore.NetworkStream):

@@ -57,7 +57,7 @@ def interpreted() -> Iterator[None]:
         _INTERPRETED.reset(token)
 
 
-class Late:
+class LazyObject:
     """An object that only the compiler can create, created at first use; compiled loops see the created object."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -78,7 +78,7 @@ class Late:
         return self.compiled(*args)
 
 
-class _Loop(Late, Generic[P, R]):
+class _Loop(LazyObject, Generic[P, R]):
     """A function that runs compiled, except within :func:`interpreted`."""
 
     def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
@@ -110,7 +110,7 @@ class _Inlined(_Loop[P, R]):
 
 @cache
 def _compiler() -> Any:
-    """Load the compiler, and register the type of :class:`Late` objects in compiled loops."""
+    """Load the compiler, and register the type of :class:`LazyObject` objects in compiled loops."""
     with uninterrupted():
         import numba
         from numba.core.registry import cpu_target
@@ -120,12 +120,12 @@ def _compiler() -> Any:
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
 
-    def type_of(value: Late, use: Any) -> Any:
+    def type_of(value: LazyObject, use: Any) -> Any:
         kernel = value.within
         cpu_target.typing_context.refresh()  # since an intrinsic was just registered
         return cpu_target.typing_context.resolve_value_type(kernel)
 
-    typeof_impl.register(Late)(type_of)
+    typeof_impl.register(LazyObject)(type_of)
     _keep_freed_memory()
     return numba
 
@@ -203,37 +203,39 @@ def _find(name: str) -> Any:
     return getattr(import_module(f"{__package__}.vectors"), name)
 
 
-prefetch = cast(Callable[[AnyArray, Any], None], Late(partial(_find, "prefetch")))
+prefetch = cast(Callable[[AnyArray, Any], None], LazyObject(partial(_find, "prefetch")))
 """Within compiled loops: prefetch the cache line of item ``place`` of a C-contiguous array, without waiting.
 
 It has no effect on any value; a place outside the array is harmless.
 """
-prefetch_near = cast(Callable[[AnyArray, Any], None], Late(partial(_find, "prefetch_near")))
+prefetch_near = cast(Callable[[AnyArray, Any], None], LazyObject(partial(_find, "prefetch_near")))
 """The same, into the second-level cache only: for items that are needed later than the first level would keep them."""
-bits_of = cast(Callable[[Any], Any], Late(partial(_find, "bits_of")))
+bits_of = cast(Callable[[Any], Any], LazyObject(partial(_find, "bits_of")))
 """Within compiled loops: the bits of a float32, as an int32."""
-word_of = cast(Callable[[Any], Any], Late(partial(_find, "word_of")))  # the same of a float64, as an int64
-double_of = cast(Callable[[Any], Any], Late(partial(_find, "double_of")))  # the float64 that has these bits
-fma = cast(Callable[[Any, Any, Any], Any], Late(partial(_find, "fma")))
+word_of = cast(Callable[[Any], Any], LazyObject(partial(_find, "word_of")))  # the same of a float64, as an int64
+double_of = cast(Callable[[Any], Any], LazyObject(partial(_find, "double_of")))  # the float64 that has these bits
+fma = cast(Callable[[Any, Any, Any], Any], LazyObject(partial(_find, "fma")))
 """Within compiled loops: a * b + c, rounded once; for vectors, or for scalars, converted to the type of ``a``."""
-nearest = cast(Callable[[Any], Any], Late(partial(_find, "nearest")))
+nearest = cast(Callable[[Any], Any], LazyObject(partial(_find, "nearest")))
 """Within compiled loops: the nearest whole number; of two, the even one."""
-magnitude = cast(Callable[[Any], Any], Late(partial(_find, "magnitude")))  # within compiled loops: the absolute value
-least = cast(Callable[[Any, Any], Any], Late(partial(_find, "least")))
+magnitude = cast(
+    Callable[[Any], Any], LazyObject(partial(_find, "magnitude"))
+)  # within compiled loops: the absolute value
+least = cast(Callable[[Any, Any], Any], LazyObject(partial(_find, "least")))
 """Within compiled loops: the lesser of two numbers, or of two vectors by lanes; the second one if one is NaN."""
-greatest = cast(Callable[[Any, Any], Any], Late(partial(_find, "greatest")))  # the same, the greater
-load = cast(Callable[[Any, Any], Any], Late(partial(_find, "load")))
+greatest = cast(Callable[[Any, Any], Any], LazyObject(partial(_find, "greatest")))  # the same, the greater
+load = cast(Callable[[Any, Any], Any], LazyObject(partial(_find, "load")))
 """Within compiled loops: items ``place``, ..., ``place + 7`` of a C-contiguous array, flattened, as a vector."""
-load_some = cast(Callable[[Any, Any, Any], Any], Late(partial(_find, "load_some")))
+load_some = cast(Callable[[Any, Any, Any], Any], LazyObject(partial(_find, "load_some")))
 """The same for the first ``count`` (1..8) only, followed by zeros; no memory beyond them is read."""
-store = cast(Callable[[Any, Any, Any], None], Late(partial(_find, "store")))
+store = cast(Callable[[Any, Any, Any], None], LazyObject(partial(_find, "store")))
 """Within compiled loops: write a vector to items ``place``, ..., ``place + 7`` of a C-contiguous array of its type."""
-total = cast(Callable[[Any], Any], Late(partial(_find, "total")))
+total = cast(Callable[[Any], Any], LazyObject(partial(_find, "total")))
 """Within compiled loops: the sum of a vector's lanes: 0 + 4, 1 + 5, ..., then the halves of these, and so on."""
-singles = cast(Callable[[Any], Any], Late(partial(_find, "singles")))
+singles = cast(Callable[[Any], Any], LazyObject(partial(_find, "singles")))
 """Within compiled loops: a vector as one of float32; or a number, rounded to float32, in every lane."""
-doubles = cast(Callable[[Any], Any], Late(partial(_find, "doubles")))  # the same in float64
-alike = cast(Callable[[Any, Any], Any], Late(partial(_find, "alike")))
+doubles = cast(Callable[[Any], Any], LazyObject(partial(_find, "doubles")))  # the same in float64
+alike = cast(Callable[[Any, Any], Any], LazyObject(partial(_find, "alike")))
 """``alike(value, array)``: the same in the type of ``array``, which has floating-point numbers."""
-dot = cast(Callable[[Any, Any], Any], Late(partial(_find, "dot")))
+dot = cast(Callable[[Any, Any], Any], LazyObject(partial(_find, "dot")))
 """Within compiled loops: <a, b> of two C-contiguous float64 vectors of one length."""

@@ -182,7 +182,7 @@ class AskCurator:
 
 
 @dataclass(frozen=True)
-class Together:
+class AskTogether:
     """Ask several things at once; the reply is the list of replies."""
 
     steps: tuple[AskCurator | AskAgents, ...]

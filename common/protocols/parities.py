@@ -159,7 +159,7 @@ class OneOfManyParities(Problem):
         claim = WantedParity.parse(answer)
         if not isinstance(people, populations.OneOfManyParitiesPeople):
             raise BadScenario(f"the truth of this problem is known of one-of-many-parities, found {people.name}")
-        index = people.wanted()
+        index = people.target_index()
         features = people.parity(index)
         correct = claim.which == index and claim.features == features
         return {"correct": correct, "which": index, "features": list(features)}

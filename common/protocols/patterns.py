@@ -64,7 +64,7 @@ class Pattern(ABC):
     def __or__(self, other: Pattern) -> Pattern:
         if self is NOTHING or self == other:
             return other
-        return self if other is NOTHING else Either(self, other)
+        return self if other is NOTHING else Alternation(self, other)
 
 
 class _Impossible(Pattern):
@@ -128,7 +128,7 @@ class Sequence(Pattern):
 
 
 @dataclass(frozen=True)
-class Either(Pattern):
+class Alternation(Pattern):
     """One pattern or the other."""
 
     left: Pattern
@@ -146,7 +146,7 @@ class Either(Pattern):
 
 
 @dataclass(frozen=True)
-class Many(Pattern):
+class Repetition(Pattern):
     """The body any number of times, possibly none."""
 
     body: Pattern
@@ -159,7 +159,7 @@ class Many(Pattern):
         return f"({self.body})*"
 
 
-many = Many
+many = Repetition
 
 
 def _in_words(sent: Sent) -> str:
@@ -193,4 +193,4 @@ def maybe(body: Pattern) -> Pattern:
 
 def some(body: Pattern) -> Pattern:
     """Return the pattern of the body, at least once."""
-    return body + Many(body)
+    return body + Repetition(body)

@@ -90,7 +90,7 @@ def denoised(shares: Floats, variance: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Within:
+class WithinBins:
     """How people are assumed to be distributed inside coarse bins: as a sample is over the fine ones.
 
     Attributes:
@@ -103,7 +103,7 @@ class Within:
     weights: Floats
 
     @classmethod
-    def of(cls, people: Floats, cuts: list[int], values: Floats) -> Within:
+    def of(cls, people: Floats, cuts: list[int], values: Floats) -> WithinBins:
         """Build it from noisy people and a score in each fine bin; without people, fine bins count alike."""
         starts = (0, *(cut + 1 for cut in cuts))
         weights = np.maximum(people, 0.0)
@@ -255,7 +255,7 @@ class CellShares:
     items: Floats
     noise: Floats
     people: int
-    within: Within
+    within: WithinBins
 
     @property
     def masses(self) -> Floats:
@@ -317,7 +317,7 @@ class Belief:
         tilted = _TILTS / _TILTED
         return cls(logarithm - 0.5 * (tilted * tilted)[:, None, None])
 
-    def given(self, within: Within, masses: Floats, reported: Reported) -> Belief:
+    def posterior(self, within: WithinBins, masses: Floats, reported: Reported) -> Belief:
         """Return the posterior after what agents reported.
 
         If the odds on T have slope a and intercept b, the mean of f (y - p)/m is that of f (p_ab - p)/m over T's
@@ -331,7 +331,7 @@ class Belief:
         tables = [within.averages(signs * apart_from(predicted, chance)) for chance in within.curves]
         return self._updated(within, masses, tables, (reported.mean, reported.variance))
 
-    def _updated(self, within: Within, masses: Floats, tables: list[Floats], mean: tuple[float, float]) -> Belief:
+    def _updated(self, within: WithinBins, masses: Floats, tables: list[Floats], mean: tuple[float, float]) -> Belief:
         """Return the posterior after a mean with its variance; ``tables``: its expectation by bin for each slope."""
         people, log_likelihoods = self._people(within, masses), []
         for bins in tables:
@@ -340,7 +340,7 @@ class Belief:
             log_likelihoods.append(-0.5 * (residual * residual / variances + logs(variances)))
         return Belief(self.logarithm + np.stack(log_likelihoods, axis=1))
 
-    def _people(self, within: Within, masses: Floats) -> Floats:
+    def _people(self, within: WithinBins, masses: Floats) -> Floats:
         """Return the bins' shares for each tilt, shape (tilts, bins), of a sample with the shares ``masses``."""
         deviation = within.middles - math.fsum((masses * within.middles).tolist())
         spread = math.sqrt(math.fsum((masses * deviation * deviation).tolist()))
@@ -351,7 +351,7 @@ class Belief:
 
     def judged(
         self,
-        within: Within,
+        within: WithinBins,
         masses: Floats,
         cut: float,
         loss: tuple[float, float],
@@ -372,7 +372,7 @@ class Belief:
         return _grid_maximum(logs(np.maximum(self.chances, _LEAST)))
 
     def expected(
-        self, within: Within, masses: Floats, through: tuple[float, float] | None = None
+        self, within: WithinBins, masses: Floats, through: tuple[float, float] | None = None
     ) -> tuple[float, float]:
         """Return the slope and intercept of the least expected log loss, within the grid of :meth:`best`.
 
@@ -410,7 +410,7 @@ class Belief:
         return Prior(step, odds, steep * QUARTER, far, middle)
 
     def losses(
-        self, within: Within, masses: Floats, cuts: Sequence[float], missed: tuple[float, float] = (1.0, 1.0)
+        self, within: WithinBins, masses: Floats, cuts: Sequence[float], missed: tuple[float, float] = (1.0, 1.0)
     ) -> list[tuple[float, float]]:
         """Return the posterior mean and standard deviation of each threshold's loss: +1 is predicted above it.
 

@@ -93,7 +93,7 @@ class ClassOdds:
         named[np.arange(len(named)), (self.points if scores is None else scores).argmax(axis=1)] = 1.0
         return ClassReport(mean, variance, np.zeros_like(named), named)
 
-    def given(self, reports: Sequence[ClassReport]) -> ClassOdds:
+    def posterior(self, reports: Sequence[ClassReport]) -> ClassOdds:
         """Return the odds after agents reported more: the slope and intercepts with the highest posterior density."""
         odds = replace(self, reports=(*self.reports, *reports))
         theta = np.concatenate([[math.log(odds.slope)], odds.intercepts])

@@ -293,7 +293,7 @@ Verdict = Literal["above", "below"]
 
 
 @dataclass(frozen=True)
-class Reached:
+class SequentialState:
     """The state of a test, from its answers so far.
 
     Attributes:
@@ -342,8 +342,8 @@ class LossTest(ABC):
         if self.verdict is None and count:
             self.verdict = self._decide()
 
-    def reached(self) -> Reached:
-        return Reached(self.count, self.worst_case)
+    def reached(self) -> SequentialState:
+        return SequentialState(self.count, self.worst_case)
 
     @abstractmethod
     def next_batch(self, first: int) -> int:
@@ -412,9 +412,9 @@ class SequentialTest(LossTest):
         self._processes = gather(mechanism, low, high)
         self._needed = needed(beta)
 
-    def reached(self) -> Reached:
+    def reached(self) -> SequentialState:
         above, below = self._evidence()
-        return Reached(self.count, self.worst_case, above, below, self._needed)
+        return SequentialState(self.count, self.worst_case, above, below, self._needed)
 
     def _evidence(self) -> tuple[float, float]:
         processes = self._processes

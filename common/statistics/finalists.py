@@ -31,7 +31,7 @@ def _clipped(value: float, low: float, high: float) -> float:
 
 
 @dataclass(frozen=True)
-class Ones:
+class BinomialCount:
     """So many of ``count`` bits are ones; the number of bits was fixed before any of them was seen."""
 
     ones: int
@@ -60,7 +60,7 @@ class Ones:
 
     def high(self, miss: float) -> float:
         """Return a bound that is below the mean chance of a one with probability ``miss`` at most, by symmetry."""
-        return 1.0 - Ones(self.count - self.ones, self.count).low(miss)
+        return 1.0 - BinomialCount(self.count - self.ones, self.count).low(miss)
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,20 @@ class Difference:
 
     *Theorem.* Count the ones about the first and the zeros about the second. These are independent bits whose mean
     chance is 1/2 + (2p - 1) (loss(first) - loss(second))/2, p the probability of telling the truth, since a bit about a
-    loss v is 1 with probability (1 - p) + (2p - 1) v. So bounds of that mean (:class:`Ones`) are bounds of the
+    loss v is 1 with probability (1 - p) + (2p - 1) v. So bounds of that mean (:class:`BinomialCount`) are bounds of the
     difference. They need no independence of the two errors on one record, and hold for all losses in [0, 1].
 
     If the two numbers of bits differ, the last bits of the longer sequence are left out.
     """
 
     mechanism: BitMechanism
-    reported: Ones
+    reported: BinomialCount
 
     @classmethod
     def of(cls, mechanism: BitMechanism, first: Bits, second: Bits) -> Difference:
         most = min(len(first), len(second))
         ones = int(first[:most].sum(dtype="int64")) + most - int(second[:most].sum(dtype="int64"))
-        return cls(mechanism, Ones(ones, 2 * most))
+        return cls(mechanism, BinomialCount(ones, 2 * most))
 
     def _mapped(self, chance: float) -> float:
         return _clipped((2.0 * chance - 1.0) / (2.0 * self.mechanism.truth - 1.0), -1.0, 1.0)
@@ -121,8 +121,8 @@ class ToConstant:
     """
 
     mechanism: BitMechanism
-    judged: Ones
-    reported: Ones
+    judged: BinomialCount
+    reported: BinomialCount
     weight: float = 1.0
 
     @property
@@ -200,7 +200,7 @@ class ToBestConstant:
         return None if -self.value * math.sqrt(most) <= width else (width / self.value) ** 2
 
 
-def estimated(mechanism: BitMechanism, reported: Ones, miss: float, confidence: float) -> Estimate:
+def estimated(mechanism: BitMechanism, reported: BinomialCount, miss: float, confidence: float) -> Estimate:
     """Return a loss and its interval, which fails with chance ``miss`` at most: exact, for one look.
 
     ``confidence`` is that of all statements of a result together, which its document states.
@@ -219,7 +219,7 @@ def width(mechanism: BitMechanism, judges: int, miss: float) -> float:
     each = judges // 2
     if each == 0:
         return 1.0
-    return min(1.0, Difference(mechanism, Ones(each, 2 * each)).high(miss))
+    return min(1.0, Difference(mechanism, BinomialCount(each, 2 * each)).high(miss))
 
 
 def sure_width(mechanism: BitMechanism, judges: int, beta: float) -> float:

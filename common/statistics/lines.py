@@ -42,7 +42,7 @@ class Line:
         """Return the prior for other people, from the center and spread of a model's predictions."""
         return cls(center, spread, center, spread, 1.0 / FAR**2, 0.0, 1.0 / (STEEP * spread) ** 2)
 
-    def given(self, mean: float, variance: float, weighed: bool) -> Line:
+    def posterior(self, mean: float, variance: float, weighed: bool) -> Line:
         """Return the posterior after agents reported the mean of their residuals around this very line.
 
         The residuals are ``weighed`` by clip(z, -1, 1), or not. Their mean is off by the slope's error times the mean

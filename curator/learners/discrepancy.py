@@ -33,7 +33,7 @@ def discrepancy(
     *,
     one_sided: bool = False,
     around: Floats | None = None,
-) -> Greatest:
+) -> CertifiedMaximum:
     """Return sup_w |L(target, w) - L(source, w)| over ||w|| <= ``radius``, certified; an upper bound for logistic loss.
 
     The domains are within public bounds, ||x|| <= ``norm`` and |y| <= 1. ``one_sided`` drops the absolute value. With
@@ -115,7 +115,7 @@ def reach_of(radius: float, around: Floats | None) -> float:
 
 def _greatest_around(
     quadratic: Floats, linear: Floats, constant: float, radius: float, around: Floats | None
-) -> Greatest:
+) -> CertifiedMaximum:
     if around is None:
         return greatest_on_ball(quadratic, linear, constant, radius)
     product = quadratic @ around
@@ -159,7 +159,7 @@ def _moments(side: DomainSide, loss: Loss) -> tuple[Floats, Floats, float]:
 _ROUNDING = 2.0**-50  # rounding error of eigenvectors and sums per coordinate, in shares of the terms' size
 
 
-class Greatest(NamedTuple):
+class CertifiedMaximum(NamedTuple):
     """A certified maximum: it is in [value - gap, value], by the dual bound; ``point`` (d,) attains the lower end."""
 
     value: float
@@ -167,7 +167,7 @@ class Greatest(NamedTuple):
     point: Floats
 
 
-def greatest_on_ball(quadratic: Floats, linear: Floats, constant: float, radius: float) -> Greatest:
+def greatest_on_ball(quadratic: Floats, linear: Floats, constant: float, radius: float) -> CertifiedMaximum:
     """Maximize ``w'Aw - 2 b'w + c`` over ``||w|| <= radius``, globally, with a certificate.
 
     The problem is not concave, but its duality gap is zero (Boyd and Vandenberghe, Appendix B). In the basis of A's
@@ -200,7 +200,7 @@ def greatest_on_ball(quadratic: Floats, linear: Floats, constant: float, radius:
     rounding = _ROUNDING * len(b) * size
     point = vectors @ w
     point *= min(1.0, radius / max(float(np.linalg.norm(point)), radius))
-    return Greatest(bound + rounding, max(bound - reached, 0.0) + 2.0 * rounding, point)
+    return CertifiedMaximum(bound + rounding, max(bound - reached, 0.0) + 2.0 * rounding, point)
 
 
 def _point(distances: Floats, b: Floats, excess: float) -> Floats:

@@ -221,7 +221,7 @@ SLACK = 3.0  # seconds beyond the longest hold before a poll counts as held too 
 
 
 @dataclass
-class Idle:
+class IdlePolls:
     """Measurements of the polls of idle agents."""
 
     agents: int
@@ -253,7 +253,7 @@ class Idle:
         }
 
 
-async def poll_idly(agents: list[LightAgent], load: Load, seconds: float, name: str) -> Idle:
+async def poll_idly(agents: list[LightAgent], load: Load, seconds: float, name: str) -> IdlePolls:
     """Have agents poll for so many seconds, each at the times that it was given, and return the measurements.
 
     They are enrolled and are asked no question. ``name`` is the referee's host and port, for the Host header. RunFailed
@@ -279,7 +279,7 @@ class _Polling:
         self._agents, self._load, self._name = agents, load, name
         # Only on Linux are all addresses of 127.0.0.0/8 loopback addresses.
         self._loopback = sys.platform == "linux" and load.host in ("127.0.0.1", "localhost")
-        self.idle, self._open = Idle(len(agents)), 0
+        self.idle, self._open = IdlePolls(len(agents)), 0
         # The first polls are spread over a usual pause, so that the rate is the same as later.
         self._due = [(random.uniform(0.0, usual_pause(len(agents))), i) for i in range(len(agents))]
         heapq.heapify(self._due)

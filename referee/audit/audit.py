@@ -34,8 +34,8 @@ from common.scenario.scenario import ResolvedScenario, parse_resolved
 from common.statistics.intervals import Estimate
 from referee.audit.certificates import recheck
 from referee.audit.history import History, check_history, check_reports
-from referee.audit.replay import Agents, Place, Replay, Vouchers, Vouching
-from referee.protocols.base import Outcome, Silent, shown_by
+from referee.audit.replay import Agents, Replay, ReplayPosition, Vouchers, Vouching
+from referee.protocols.base import Nonresponse, Outcome, shown_by
 from referee.runfolder import open_file, read_file, read_result, read_scenario, read_transcript
 from referee.runs.curator import check_terms
 from referee.runs.ordering import ALL, BOTH, OrderEntropy, check_beacon
@@ -76,9 +76,9 @@ class Audit:
     secret_order: bool = False
     missing: float = 0.0
     misbehaved: str = ""
-    shown: str = ""
+    conclusion: str = ""
     about_a_loss: bool = True
-    silent: Silent | None = None
+    silent: Nonresponse | None = None
     left_out: Estimate | None = None
     liars: dict[float, Estimate] = field(default_factory=dict)
     history: History = field(default_factory=History, compare=False)
@@ -125,7 +125,7 @@ def audit(
             f"a strict audit takes the key of the {' and of the '.join(missing)}, known from elsewhere than from this "
             "folder (--referee-key, --curator-key): a referee that invents a run signs it with keys of its own"
         )
-    place = Place("the configuration")
+    place = ReplayPosition("the configuration")
     with place.named_in_failures():
         result = _audit(
             folder,
@@ -164,7 +164,7 @@ def _audit(
     folder: Path,
     entries: list[StoredEntry],
     keys: tuple[str | None, str | None],
-    place: Place,
+    place: ReplayPosition,
     evidence: tuple[Sequence[Signed], Sequence[StoredCheckpoint], Sequence[StoredCheckpoint]],
     issuers: Sequence[IssuerKey],
     large: bool,
@@ -210,7 +210,7 @@ def _audit(
         secret_order=entropy.text is not None or chosen.people == "real",
         missing=replay.missing,
         misbehaved=replay.misbehaved,
-        shown=shown_by(chosen, outcome.gap if outcome else None) if published["status"] == "done" else "",
+        conclusion=shown_by(chosen, outcome.gap if outcome else None) if published["status"] == "done" else "",
         about_a_loss=chosen.problem is None,
         silent=None if outcome is None else outcome.silent,
         left_out=None if outcome is None or outcome.summary is None else outcome.summary.left_out(),
@@ -345,7 +345,7 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
     return certificate
 
 
-def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:
+def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: ReplayPosition) -> None:
     """Check that the files of the scenario and the result contain what was signed."""
     place.words = "scenario.yaml"
     if parse_resolved(read_scenario(folder)) != chosen:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Sight:
+class WitnessView:
     """What a witness has seen of a run: its last number of entries, and the times of its first and last checkpoint."""
 
     entries: int
@@ -55,7 +55,7 @@ class History:
     began: int | None = None
     ended: int | None = None
     promised: tuple[str, ...] = ()
-    witnesses: dict[str, Sight] = field(default_factory=dict)
+    witnesses: dict[str, WitnessView] = field(default_factory=dict)
     receipts: int = 0
     others: tuple[str, ...] = ()
 
@@ -190,9 +190,9 @@ def _checked(
     return checkpoint
 
 
-def _sights(checkpoints: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
+def _sights(checkpoints: Sequence[StoredCheckpoint]) -> dict[str, WitnessView]:
     """Check that each witness's signed statements are one chain without gaps, and return what it has seen."""
-    sights: dict[str, Sight] = {}
+    sights: dict[str, WitnessView] = {}
     last: dict[str, Witnessed] = {}
     for checkpoint in checkpoints:
         entries = checkpoint.verified().entries
@@ -205,7 +205,7 @@ def _sights(checkpoints: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
                     f"is where number {position} should be"
                 )
             last[key] = word
-            sights[key] = Sight(entries, sights[key].first if key in sights else word.time, word.time)
+            sights[key] = WitnessView(entries, sights[key].first if key in sights else word.time, word.time)
     return sights
 
 

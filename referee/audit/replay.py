@@ -30,7 +30,7 @@ from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.scenario import ResolvedScenario
 from referee.collection.aggregation import add_up
 from referee.collection.enrolment import grant_of, unpacked, vouched
-from referee.collection.judging import Asked, judge, payload, read, verified
+from referee.collection.judging import PendingQuestion, judge, payload, read, verified
 from referee.collection.order import AnyBatch, form_batch, public_randomness
 from referee.collection.roster import Roster, participants_root
 from referee.protocols.base import Outcome, protocol_of
@@ -41,7 +41,7 @@ from referee.runs.ordering import OrderEntropy, checked
 from referee.tables import Cohort, Part, StoredReport
 
 
-class _Over(Exception):
+class _TranscriptEnd(Exception):
     """The end of the transcript of a run that was cut off."""
 
 
@@ -69,7 +69,7 @@ class Replay:
     agents: Agents
     entries: Sequence[AnyEntry]
     open_reports: Callable[[int], AbstractContextManager[BufferedIOBase]]
-    place: Place
+    place: ReplayPosition
     reports = asked = people = answers = operations = 0
     missing = 0.0
     misbehaved = ""
@@ -87,7 +87,7 @@ class Replay:
         script, pattern = begun(protocol, self.chosen, public), protocol.pattern
         try:
             outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, self._note)
-        except _Over:
+        except _TranscriptEnd:
             return None
         except PeerMisbehaved as error:
             if not cut_off or self.pending:
@@ -110,10 +110,10 @@ class Replay:
 
     def _until_cut(self, number: int, step: AskCurator | AskAgents) -> Any:
         if not self.pending:
-            raise _Over
+            raise _TranscriptEnd
         if isinstance(step, AskAgents) and len(self.pending) == 1 and self.pending[0].kind == "question":
             self._batch(self.pending[0], number, step)
-            raise _Over
+            raise _TranscriptEnd
         return self._exchange(number, step)
 
     def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
@@ -155,7 +155,9 @@ class Replay:
         self.people += batch.asked if step.again is None else 0
         answered = self._next("answers", number)
         kind = self.chosen.agents.mechanism.answer_kind(step.query.domain)
-        asked = Asked(self.configuration.run, self.configuration.fingerprint(), number, step.query, kind, lambda: batch)
+        asked = PendingQuestion(
+            self.configuration.run, self.configuration.fingerprint(), number, step.query, kind, lambda: batch
+        )
         with self.open_reports(number) as file:
             reports = checked_reports(unpack_reports(file), asked, self.place)
             answers, root = add_up(asked, self._counted(reports, batch))
@@ -209,7 +211,7 @@ class Agents:
         others: How many agents of the run's orders other runs have asked, by the names of these runs.
     """
 
-    def __init__(self, configuration: Configuration, listed: dict[str, Any], raw: bytes, place: Place) -> None:
+    def __init__(self, configuration: Configuration, listed: dict[str, Any], raw: bytes, place: ReplayPosition) -> None:
         self._place = place
         self._run = configuration.run
         self.others: dict[str, int] = {}
@@ -335,7 +337,7 @@ class Vouchers:
         stated: Mapping[str, Any] | None,
         file: BufferedIOBase | None,
         pinned: Sequence[IssuerKey],
-        place: Place,
+        place: ReplayPosition,
     ) -> None:
         place.words = "who vouches for participants"
         self._roster = roster
@@ -347,7 +349,7 @@ class Vouchers:
         if stated is not None:
             self._check(stated, io.BytesIO() if file is None else file, place)
 
-    def _check(self, stated: Mapping[str, Any], file: BufferedIOBase, place: Place) -> None:
+    def _check(self, stated: Mapping[str, Any], file: BufferedIOBase, place: ReplayPosition) -> None:
         if hashlib.file_digest(file, "sha256").hexdigest() != stated["sha256"]:
             raise place.failed("the file of vouchers is not the one that was signed")
         file.seek(0)
@@ -396,7 +398,7 @@ class Vouchers:
         )
 
 
-class Place:
+class ReplayPosition:
     """The part of a run that is being checked, in words."""
 
     def __init__(self, words: str) -> None:
@@ -421,7 +423,9 @@ class Place:
 GROUP = 4096  # reports whose signatures are verified together
 
 
-def checked_reports(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iterator[StoredReport]:
+def checked_reports(
+    reports: Iterable[StoredReport], asked: PendingQuestion, place: ReplayPosition
+) -> Iterator[StoredReport]:
     """Yield the reports on a question, checked: ordered by slot, one per owner, each signed by it for this question."""
     last, rest = -1, iter(reports)
     while group := list(islice(rest, GROUP)):
@@ -438,7 +442,7 @@ def checked_reports(reports: Iterable[StoredReport], asked: Asked, place: Place)
         yield from _judged(group, asked, place)
 
 
-def _judged(group: list[StoredReport], asked: Asked, place: Place) -> list[StoredReport]:
+def _judged(group: list[StoredReport], asked: PendingQuestion, place: ReplayPosition) -> list[StoredReport]:
     keys = [asked.batch.owner(report.slot).key for report in group]
     kinds = [Report.KIND if report.individual else PackedReport.KIND for report in group]
     payloads = [payload(report, asked) for report in group]

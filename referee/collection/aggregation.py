@@ -19,7 +19,7 @@ from common.log.merkle import RunningRoot, Tree
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree
 from common.log.transcript import SignedEntry
 from common.net.messages import MAX_LISTED
-from referee.collection.judging import Asked, asked_slots
+from referee.collection.judging import PendingQuestion, asked_slots
 from referee.collection.order import MassBatch
 from referee.collection.questions import OpenQuestions
 from referee.store import RefereeStore
@@ -28,7 +28,7 @@ from referee.tables import StoredReport
 GROUP = 1 << 14  # individual reports that are unpacked together
 
 
-def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
+def add_up(asked: PendingQuestion, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
     """Return the answers of all reports by slot, and the Merkle root over the reports (signature and body of each).
 
     ``reports`` are accepted reports by ascending slot; they are iterated over once.
@@ -52,7 +52,7 @@ def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]
     return Answers(people, values[slots], slots.astype(np.int64)), running.root
 
 
-def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
+def _add_up_mass(asked: PendingQuestion, batch: MassBatch, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
     """Do the same for a :class:`MassBatch`, whose owners' slots are ranges: the answers given are concatenated."""
     values: AnyArray = np.empty(batch.asked, dtype=answer_type(asked.kind))
     mask: Mask = np.zeros(mask_bytes(batch.asked), dtype=np.uint8)

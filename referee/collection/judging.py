@@ -1,7 +1,8 @@
 """Judge a report with one function, which the referee uses when it takes the report and the audit when it rereads it.
 
 There are two steps: the signature is verified (:func:`claims`), then the report is judged against the question as it
-was asked (:class:`Asked`). libsodium makes and verifies signatures, and releases the interpreter lock meanwhile.
+was asked (:class:`PendingQuestion`). libsodium makes and verifies signatures, and releases the interpreter lock
+meanwhile.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ def check_configuration(report: Report | PackedReport, digest: str) -> None:
         )
 
 
-def judge(claim: Claim, asked: Asked, earlier: StoredReport | None = None, still_open: bool = True) -> StoredReport:
+def judge(
+    claim: Claim, asked: PendingQuestion, earlier: StoredReport | None = None, still_open: bool = True
+) -> StoredReport:
     """Return a report as it is stored, if it answers the question; ``earlier`` itself if it repeats that.
 
     ``earlier`` is the participant's report on the question so far, ``still_open`` whether the question takes answers.
@@ -136,7 +139,7 @@ def judge(claim: Claim, asked: Asked, earlier: StoredReport | None = None, still
     return accepted if usual else replace(accepted, message=claim.payload)
 
 
-def asked_slots(key: str, asked: Asked) -> Indices | range:
+def asked_slots(key: str, asked: PendingQuestion) -> Indices | range:
     """Return the slots that a participant was asked about; PatternViolation if there are none."""
     slots = asked.slots(key)
     if len(slots) == 0:
@@ -149,7 +152,7 @@ def not_asked(number: int) -> PatternViolation:
     return PatternViolation(f"this agent was not asked question {number}")
 
 
-def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices | range:
+def check_asked(report: Report | PackedReport, key: str, asked: PendingQuestion) -> Indices | range:
     """Return the slots that a participant was asked about; BadMessage if it reports on another number of agents."""
     slots = asked_slots(key, asked)
     people = 1 if isinstance(report, Report) else report.people
@@ -158,14 +161,14 @@ def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indice
     return slots
 
 
-def payload(stored: StoredReport, asked: Asked) -> bytes:
+def payload(stored: StoredReport, asked: PendingQuestion) -> bytes:
     """Return the canonical JSON that the participant of a stored report has signed, rebuilt from the question."""
     if stored.message:
         return stored.message
     return _payload(stored, asked, asked.batch.owner(stored.slot).key)
 
 
-def _payload(stored: StoredReport, asked: Asked, key: str, fingerprint: str = "") -> bytes:
+def _payload(stored: StoredReport, asked: PendingQuestion, key: str, fingerprint: str = "") -> bytes:
     report_id, assignment = stored.report_id.hex(), fingerprint or asked.fingerprint(key)
     if stored.individual:
         answer = unpack_one(stored.body, asked.kind)
@@ -191,7 +194,7 @@ _END = b'"}'  # what stands behind an assignment's slots in canonical JSON
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class PendingQuestion:
     """A question to some agents; ``form`` computes which agents, and is called once, when they are needed."""
 
     run: str
@@ -253,14 +256,14 @@ class Asked:
         return encoded[: -len(end)]
 
 
-class Sent(NamedTuple):
+class ReceivedReport(NamedTuple):
     """A report as received: a signed message, and the packed answers of a hosted population (None: an individual)."""
 
     signed: AnySigned
     body: bytes | None = None
 
 
-def claims(sent: Sequence[Sent | TandemError]) -> list[Claim | TandemError]:
+def claims(sent: Sequence[ReceivedReport | TandemError]) -> list[Claim | TandemError]:
     """Return the claim of each report that its participant has signed; for others the problem, if not given already.
 
     This reads no shared state, so it can run while other reports are stored.

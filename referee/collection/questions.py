@@ -17,7 +17,7 @@ from common.log.transcript import SignedEntry
 from common.net import messages
 from common.scenario.scenario import parse_resolved
 from referee.collection.enrolment import Registrar
-from referee.collection.judging import Asked, not_asked
+from referee.collection.judging import PendingQuestion, not_asked
 from referee.collection.order import AnyBatch, form_batch
 from referee.store import RefereeStore
 from referee.tables import Cohort, ReportRef, StoredQuestion
@@ -92,13 +92,15 @@ class OpenQuestions:
             raise NotFound(f"run {run!r} has no question {number}")
         return open_question
 
-    def _asked(self, question: StoredQuestion, cohorts: Mapping[int, Cohort]) -> Asked:
+    def _asked(self, question: StoredQuestion, cohorts: Mapping[int, Cohort]) -> PendingQuestion:
         def form() -> AnyBatch:
             return form_batch(question.parts, cohorts.__getitem__, self._registrar.roster)
 
         digest, mechanism, _ = self.agreed(question.run)
         query = parse_query(question.query)
-        return Asked(question.run, digest, question.question, query, mechanism.answer_kind(query.domain), form)
+        return PendingQuestion(
+            question.run, digest, question.question, query, mechanism.answer_kind(query.domain), form
+        )
 
     def agreed(self, run: str) -> Agreed:
         """Return what a run's configuration has fixed for its agents; read from the store if it is not in memory."""
@@ -187,7 +189,7 @@ class OpenQuestion:
     declined to its reason and its number of agents.
     """
 
-    def __init__(self, question: StoredQuestion, asked: Asked, reports: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, question: StoredQuestion, asked: PendingQuestion, reports: Iterable[tuple[int, int]]) -> None:
         self.question = question
         self.asked = asked
         self.open = question.open

@@ -15,10 +15,10 @@ from common.local.queries.features import CodedQuery, Questions
 from common.local.queries.query import Answers, AskAgents, Query
 from common.net.messages import MAX_LISTED, most_agents, too_many
 from common.operations.operation import Learn, Learned, Operation, R
-from common.protocols.base import AskCurator, Testing, Together
+from common.protocols.base import AskCurator, AskTogether, Testing
 from common.scenario.plan import plan
 from common.scenario.scenario import ResolvedScenario
-from common.statistics.evidence import FixedTest, LossTest, Reached, SequentialTest, Verdict, failure
+from common.statistics.evidence import FixedTest, LossTest, SequentialState, SequentialTest, Verdict, failure
 from common.statistics.intervals import Estimate, tally
 from common.statistics.robustness import RobustTest
 from referee.protocols.base import AnswerSummary
@@ -34,9 +34,9 @@ def ask(operation: Operation[R]) -> Generator[AskCurator, Any, R]:
 
 def ask_together(
     operation: Operation[R], *questions: AskAgents
-) -> Generator[Together, Any, tuple[R, tuple[Answers, ...]]]:
+) -> Generator[AskTogether, Any, tuple[R, tuple[Answers, ...]]]:
     """Ask both sides at once: return the operation's result, and the agents' answers to each question."""
-    result, *answers = yield Together((AskCurator(operation), *questions))
+    result, *answers = yield AskTogether((AskCurator(operation), *questions))
     return result, tuple(answers)
 
 
@@ -71,7 +71,7 @@ class Finding:
     test: dict[str, float] = field(default_factory=dict)
 
 
-def reached_numbers(reached: Reached) -> dict[str, float]:
+def reached_numbers(reached: SequentialState) -> dict[str, float]:
     """Return the state of a test under the names that progress messages use: ``tested_answers``, ..."""
     return {f"tested_{name}": float(value) for name, value in asdict(reached).items() if value is not None}
 

@@ -1,8 +1,8 @@
 """What a protocol is: a generator over messages, with a declared message pattern.
 
-A protocol yields :class:`AskCurator`, :class:`AskAgents`, :class:`Together` and :class:`Progress`, receives the answer
-to each, and returns an :class:`Outcome`. It is deterministic given its parameters and the answers: resume and audit
-replay it.
+A protocol yields :class:`AskCurator`, :class:`AskAgents`, :class:`AskTogether` and :class:`Progress`, receives the
+answer to each, and returns an :class:`Outcome`. It is deterministic given its parameters and the answers: resume and
+audit replay it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.local.queries.query import AskAgents
 from common.operations.target_bound import TargetBound
-from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Together, as_bits, pattern_of
+from common.protocols.base import AskCurator, AskTogether, PlanInputs, Problem, Progress, as_bits, pattern_of
 from common.protocols.patterns import Party, Pattern
 from common.scenario import loading
 from common.scenario.forecasting import points
@@ -153,7 +153,7 @@ class Outcome:
     comparison: Comparison | None = None
     constant: BestConstant | None = None
     summary: AnswerSummary | None = None
-    silent: Silent | None = None
+    silent: Nonresponse | None = None
     bound: TargetBound | None = None
     calibrated: Hypothesis | None = None
     quality: ScoreQuality | None = None
@@ -200,7 +200,7 @@ class AnswerSummary:
 
 
 @dataclass(frozen=True)
-class Silent:
+class Nonresponse:
     """What those who did not answer could change about an outcome, if they differ from those who did.
 
     Attributes:
@@ -221,7 +221,7 @@ class Silent:
 
 
 P = TypeVar("P", bound=Problem)
-Step = AskCurator | AskAgents | Together | Progress
+Step = AskCurator | AskAgents | AskTogether | Progress
 Script = Generator[Step, Any, Outcome]
 
 

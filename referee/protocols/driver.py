@@ -12,7 +12,7 @@ from common.core.errors import BadMessage, BadScenario, PatternViolation, PeerMi
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
 from common.local.queries.query import Answers, AskAgents, Query
 from common.operations.operation import Learn, Learned, Operation
-from common.protocols.base import AskCurator, Progress, Together, demands_of
+from common.protocols.base import AskCurator, AskTogether, Progress, demands_of
 from common.protocols.patterns import Party, Pattern
 from common.scenario.accepting import in_range
 from common.scenario.plan import plan
@@ -20,7 +20,7 @@ from common.scenario.scenario import ResolvedScenario
 from common.statistics.evidence import implausible
 from common.statistics.intervals import VAGUE, Estimate
 from common.statistics.robustness import most_adversarial, silence_bound
-from referee.protocols.base import BUT, Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
+from referee.protocols.base import BUT, Nonresponse, Outcome, Protocol, Script, Step, level_of, protocol_of
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
 """Carry out the exchange with a number; the reply is :class:`Answers`, or the JSON form of a curator's release."""
@@ -46,12 +46,12 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
             on_progress(step)
             reply = None
             continue
-        steps = step.steps if isinstance(step, Together) else (step,)
+        steps = step.steps if isinstance(step, AskTogether) else (step,)
         pattern = pattern.after(*map(_message, steps))
         steps = tuple(_grouped(number + place, single, first) for place, single in enumerate(steps))
         replies = [exchange(number + place, single) for place, single in enumerate(steps)]
         replies = [_read(single, replied) for single, replied in zip(steps, replies, strict=True)]
-        reply = replies if isinstance(step, Together) else replies[0]
+        reply = replies if isinstance(step, AskTogether) else replies[0]
         number += len(steps)
 
 
@@ -127,7 +127,7 @@ def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
         return ()
     finally:
         script.close()
-    steps = step.steps if isinstance(step, Together) else (step,)
+    steps = step.steps if isinstance(step, AskTogether) else (step,)
     for single in steps:
         if isinstance(single, AskAgents):
             try:
@@ -212,7 +212,7 @@ def _counted(script: Script, counted: _AnswerTally, scenario: ResolvedScenario) 
         except StopIteration as end:
             outcome: Outcome = end.value
             return outcome
-        steps = step.steps if isinstance(step, Together) else (step,)
+        steps = step.steps if isinstance(step, AskTogether) else (step,)
         groups.update(single.group for single in steps if isinstance(single, AskAgents) and single.group is not None)
         if max(groups.values(), default=0) > scenario.agents.answers:
             raise PatternViolation(f"the protocol asks agents more often than agents.answers={scenario.agents.answers}")
@@ -225,7 +225,7 @@ def _counted(script: Script, counted: _AnswerTally, scenario: ResolvedScenario) 
 
 
 def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: ResolvedScenario) -> Outcome:
-    """Return the outcome with what those who were asked and did not answer could change (:class:`Silent`).
+    """Return the outcome with what those who were asked and did not answer could change (:class:`Nonresponse`).
 
     Every interval, test and gap is about those who answer. If it is known which answers the estimate is computed from,
     the missing ones among them count, else those of the question that the smallest share answered; of several tasks,
@@ -247,7 +247,7 @@ def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: R
     gap = None if outcome.gap is None else silence.exceeded(outcome.gap)
     left_out = None if summary is None else summary.left_out()
     matters = any(t.silent.matters for t in tasks if t.silent) if tasks else _matters(outcome, left_out, scenario)
-    return replace(outcome, tasks=tasks, silent=Silent(silence, estimate, gap, left_out, matters))
+    return replace(outcome, tasks=tasks, silent=Nonresponse(silence, estimate, gap, left_out, matters))
 
 
 def _matters(outcome: Outcome, left_out: Estimate | None, scenario: ResolvedScenario) -> bool:

@@ -14,7 +14,7 @@ from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.features import CodeQuery, CoordinateQuery, ItemQuery
 from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.operations.operation import BlockParities, Learn, LearnParities
-from common.protocols.base import AskCurator, Progress, Together
+from common.protocols.base import AskCurator, AskTogether, Progress
 from common.protocols.parities import (
     Both,
     OneOfManyParities,
@@ -147,7 +147,7 @@ def _end_with_both(parity: Parity | None, threshold: int, reason: str) -> Outcom
     return Outcome("done", 1, Both(features=parity.features, threshold=threshold), None, reason)
 
 
-def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generator[Together, Any, Outcome]:
+def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generator[AskTogether, Any, Outcome]:
     problem = plan.problem
     oracle, count = plan.mechanism, plan.count
     if not isinstance(oracle, HadamardResponse):

@@ -20,7 +20,7 @@ from common.protocols.portfolio import Portfolio, Roles, enrolled
 from common.scenario.fitting import taught_within, vague_probabilities
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import finalists
-from common.statistics.finalists import OF_CONSTANTS, SHARES, Difference, Ones, ToBestConstant, ToConstant
+from common.statistics.finalists import OF_CONSTANTS, SHARES, BinomialCount, Difference, ToBestConstant, ToConstant
 from common.statistics.intervals import Estimate, certainty
 from referee.protocols.asking import ask
 from referee.protocols.base import (
@@ -213,8 +213,8 @@ def _compared(
     return Comparison(rival, difference.value, *ends, 1.0 - plan.beta, likely, probable, agents)
 
 
-def _ones(bits: Bits) -> Ones:
-    return Ones(int(bits.sum(dtype=np.int64)), len(bits))
+def _ones(bits: Bits) -> BinomialCount:
+    return BinomialCount(int(bits.sum(dtype=np.int64)), len(bits))
 
 
 def _constant_loss(plan: PortfolioPlan, constant: ReportedConstant, share: float) -> Estimate:

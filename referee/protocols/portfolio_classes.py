@@ -77,7 +77,7 @@ class PortfolioClasses(PortfolioProtocol):
             if plan.roles.testers:
                 tested = yield AskAgents(LossQuery(hypothesis=model), plan.roles.testers)
                 own, variance = mean_answer(plan.mechanism, tested)
-                odds = odds.given([odds.right(1.0 - own, variance)])
+                odds = odds.posterior([odds.right(1.0 - own, variance)])
                 yield Progress(f"{plan.roles.testers:,} agents reported whether the model errs: {own:.3f} of them", {})
             best = int(errors.argmin())
             rival = taught if own <= errors[best] else constants[best]
@@ -130,7 +130,7 @@ def _after(plan: PortfolioPlan, odds: ClassOdds, reported: Sequence[Answers], *,
     reports = [odds.right(1.0 - errors[0][0], errors[0][1], odds.scores)]
     if own:
         reports.append(odds.right(1.0 - errors[1][0], errors[1][1]))
-    return odds.beside(odds.given(reports))
+    return odds.beside(odds.posterior(reports))
 
 
 _Question = tuple[tuple[int, ...], int]  # the classes that it is about, and the number of agents
@@ -145,7 +145,7 @@ def _teach(plan: PortfolioPlan, model: Argmax, odds: ClassOdds) -> Generator[Any
             query = ClassResidualQuery(hypothesis=current, chosen=chosen)
             mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
             reports.append(ClassReport(2.0 * mean - 1.0, 4.0 * variance, *odds.asked(chosen)))
-        odds = odds.given(reports)
+        odds = odds.posterior(reports)
         yield Progress(f"round {number + 1}: {plan.roles.teachers:,} agents teach the model", {})
     return odds
 

@@ -121,7 +121,7 @@ def _teach(plan: PortfolioPlan, model: Regressor) -> Generator[Any, Any, Line]:
         updated = line
         for query, count in asked:
             mean, variance = plain(*mean_answer(plan.mechanism, (yield AskAgents(query, count))), reach)
-            updated = updated.given(mean, variance, query.spread is not None)
+            updated = updated.posterior(mean, variance, query.spread is not None)
         line = updated
         yield Progress(f"round {number + 1}: {plan.roles.teachers:,} agents teach the model", {})
     return line

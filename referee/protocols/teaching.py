@@ -25,7 +25,7 @@ from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles
 from common.scenario.fitting import QUIET, USUAL, private_excess
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import calibration
-from common.statistics.calibration import QUARTER, Belief, CellShares, Prior, Reported, Within
+from common.statistics.calibration import QUARTER, Belief, CellShares, Prior, Reported, WithinBins
 from common.statistics.curves import ScoreQuality, ScoreShares, bins_for
 from common.statistics.frequency import signed_shares
 from common.statistics.intervals import tally
@@ -157,7 +157,7 @@ class TaughtByFew:
     """
 
     belief: Belief
-    within: Within
+    within: WithinBins
     masses: Floats
     cut: float
     rival: float
@@ -188,7 +188,7 @@ def teach(
     people = calibration.denoised(fractions.sum(axis=1), 2.0 * noise**2)
     scores = calibration.middles(fine.cuts)
     cuts = calibration.coarser(people, _BINS)
-    cells = _cell_shares(fractions, Within.of(people, cuts, scores), noise, plan.n)
+    cells = _cell_shares(fractions, WithinBins.of(people, cuts, scores), noise, plan.n)
     within, masses = cells.within, cells.masses
     center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
     spread = math.sqrt(max(float(ordered_sum(people * (scores - center) ** 2)), 1e-6))
@@ -197,7 +197,7 @@ def teach(
     flatter, steep = _TAUGHT if plan.roles.both else _UNTAUGHT
     prior = sample_odds.transferred(flatter, steep, _FAR)
     reports = [Reported(*share)]
-    belief = Belief.of_others(prior.doubted() if plan.roles.both else prior.logarithm()).given(
+    belief = Belief.of_others(prior.doubted() if plan.roles.both else prior.logarithm()).posterior(
         within, masses, reports[0]
     )
     teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
@@ -212,7 +212,7 @@ def teach(
         for query, count in asked:
             mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
             reports.append(Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center))
-            belief = belief.given(within, masses, reports[-1])
+            belief = belief.posterior(within, masses, reports[-1])
         yield Progress(f"round {number + 1}: {teachers:,} agents teach the model", {})
     slope, intercept = belief.expected(within, masses)
     weights, cut = (1.0, 1.0), 0.0
@@ -231,12 +231,12 @@ def teach(
     few = None
     if alone and not plan.roles.surveyed and plan.loss == "zero-one":
         for place, reported in enumerate(reports if not plan.roles.both else ()):
-            belief = (belief if place else Belief.of_others(prior.doubted())).given(within, masses, reported)
+            belief = (belief if place else Belief.of_others(prior.doubted())).posterior(within, masses, reported)
         few = TaughtByFew(belief, within, masses, *thresholds, weights)
     return Taught(slope, intercept, rival, float((masses * np.minimum(chance, 1.0 - chance)).sum()), own, ends, few)
 
 
-def _cell_shares(fractions: Floats, within: Within, noise: float, people: int) -> CellShares:
+def _cell_shares(fractions: Floats, within: WithinBins, noise: float, people: int) -> CellShares:
     """Merge shares of fine cells into coarse ones; ``noise`` is the deviation on a fine share."""
     shares = np.add.reduceat(fractions, list(within.starts), axis=0)
     merged = np.diff([*within.starts, len(fractions)])

@@ -32,7 +32,7 @@ from common.log.entries import START
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
 from common.log.transcript import EntryHash
 from common.log.witness import Witness
-from common.net.transport import Overdue, time_limit
+from common.net.transport import DeadlinePassed, time_limit
 from referee.store import RefereeStore
 
 T = TypeVar("T")
@@ -241,7 +241,7 @@ class RunCheckpoints:
                 return ask()
         except (RolledBack, RunCancelled, Superseded):
             raise  # the last two belong to the run, which checks its state while it waits
-        except (Overdue, CannotWrite) as error:
+        except (DeadlinePassed, CannotWrite) as error:
             problem: TandemError = PeerUnavailable(f"the witness at {witness.place} has not answered in {PATIENCE:g} s")
             if isinstance(error, CannotWrite):
                 problem = CannotWrite(f"the witness at {witness.place} keeps nothing at present: {error.detail:.300}")

@@ -12,7 +12,7 @@ from common.log.entries import Head
 from common.log.witness import behind
 from common.net import messages
 from common.net.client import Client
-from common.net.transport import Overdue, time_limit
+from common.net.transport import DeadlinePassed, time_limit
 from common.operations.operation import Operation, declared_event
 from common.scenario.scenario import parse_resolved
 
@@ -104,8 +104,8 @@ def within(patience: float, ask: Callable[[Signed], T], signed: Signed, look: Ca
     try:
         with time_limit(patience, look):
             return ask(signed)
-    except Overdue:
-        raise Overdue(
+    except DeadlinePassed:
+        raise DeadlinePassed(
             f"the curator has not answered for {patience:,.0f} s, the patience that this referee has with it "
             "(--curator-patience): the run ends, and what it has released stays released"
         ) from None
@@ -135,7 +135,7 @@ def answered(
         try:
             reply = within(patience, ask, signed, look)
             return reply, check(reply)
-        except Overdue as overdue:
+        except DeadlinePassed as overdue:
             raise PeerUnavailable(str(overdue)) from None
         except (CannotWrite, PeerUnavailable) as error:
             if isinstance(error, PeerUnavailable) and not agreed:

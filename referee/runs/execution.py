@@ -19,7 +19,7 @@ from common.log.receipts import RevealRequest
 from common.log.transcript import SignedEntry, append
 from common.log.witness import behind
 from common.net import messages
-from common.net.transport import Overdue, time_limit
+from common.net.transport import DeadlinePassed, time_limit
 from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.scenario import parse_resolved
 from referee.collection.aggregation import check_room
@@ -316,7 +316,7 @@ class Execution:
             revealed, _ = self._patiently(
                 self.curator.open_share,
                 self.identity.sign(asked.KIND, asked.wire()),
-                lambda shown: check_beacon({**body, "share": shown.wire()}, self._configuration, terms, key),
+                lambda share: check_beacon({**body, "share": share.wire()}, self._configuration, terms, key),
             )
             body["share"] = revealed.wire()
         entropy = check_beacon(body, self._configuration, terms, key)
@@ -429,7 +429,7 @@ class Execution:
             within(ACKNOWLEDGED, self.curator.acknowledge, signed, self.store.check_driving)
         except errors.Superseded:
             raise
-        except (errors.TandemError, Overdue) as error:
+        except (errors.TandemError, DeadlinePassed) as error:
             why = error.detail if isinstance(error, errors.TandemError) else f"no answer in {ACKNOWLEDGED:g} s"
             self._say(f"the curator's last release is not countersigned: {why}")
 

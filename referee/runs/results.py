@@ -9,7 +9,7 @@ from common.core.values import Value
 from common.net.messages import Terms
 from common.privacy.guarantee import NOTHING, PrivacyGuarantee, together
 from common.scenario.scenario import ResolvedScenario, Scenario
-from referee.protocols.base import Outcome, Silent
+from referee.protocols.base import Nonresponse, Outcome
 
 TEST = "tested_"
 """Prefix of those numbers of a note that give a test's state (:func:`referee.protocols.asking.reached_numbers`)."""
@@ -114,7 +114,7 @@ def _ended(outcome: Outcome | None) -> dict[str, Any]:
     }
 
 
-def _silent(silent: Silent) -> dict[str, Any]:
+def _silent(silent: Nonresponse) -> dict[str, Any]:
     return {
         "missing": silent.silence.missing,
         "most": silent.silence.most,

@@ -137,7 +137,7 @@ def verdict(scenario: Scenario, result: Mapping[str, Any], labels: tuple[str, st
     Only what the intervals show is stated as a fact, with the people whom it is about.
 
     If people who were asked did not answer, a loss is about all who were asked, and those who did not answer count
-    against it (:class:`referee.protocols.base.Silent`, ``left_out``); a comparison is about those who answered.
+    against it (:class:`referee.protocols.base.Nonresponse`, ``left_out``); a comparison is about those who answered.
     """
     silent, names = silent_in_words(result), LabelNames(scenario, labels)
     detail = str(result["reason"]) + (f"; {silent}" if silent else "")

@@ -11,7 +11,7 @@ from common.net import messages
 from common.net.batching import Grouped
 from common.net.edge import Admitted, Call, Opening, Reply
 from common.net.messages import AnySigned, field, read
-from referee.collection.judging import Sent, claims
+from referee.collection.judging import ReceivedReport, claims
 from referee.collection.roster import HELD, may_hold, random_pause
 from referee.service.referee import Referee
 
@@ -90,7 +90,7 @@ class AgentsEdge:
     async def report(self, call: Call) -> Reply:
         """Take an individual's report; it is on disk when this returns the receipt."""
         self._report.check_room()
-        return _json(await self._report(Sent(_read(call.body, messages.Report.KIND, call.tail))))
+        return _json(await self._report(ReceivedReport(_read(call.body, messages.Report.KIND, call.tail))))
 
     def _listen(self) -> asyncio.Event:
         """Return the event that is set when the next question is opened; all waiting polls share it."""

@@ -43,7 +43,7 @@ from common.net.monitoring import Check, Family, MetricSample, by_label, disk, f
 from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
 from common.net.oblivious.gateway import Gateway
 from common.net.oblivious.relay import ENCAPSULATED_BODY
-from referee.collection.judging import Sent
+from referee.collection.judging import ReceivedReport
 from referee.runfolder import pack_reports
 from referee.service.agents_edge import MAX_BATCH, AgentsEdge
 from referee.service.referee import Referee
@@ -170,7 +170,7 @@ def referee_app(
     app.allow_origins(origins, FOR_AGENTS)
 
     @app.exception_handler(SQLAlchemyError)
-    async def away(request: Request, error: SQLAlchemyError) -> Response:
+    async def database_unavailable(request: Request, error: SQLAlchemyError) -> Response:
         log.error("the referee's database cannot be used", exc_info=error)
         return problem_response(CannotWrite("the referee's database cannot be used at present: ask again"))
 
@@ -350,9 +350,9 @@ def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:
     return BatchOutcome(accepted=len(receipts), receipts=receipts, rejected=rejected)
 
 
-def _sent(wire: Any) -> Sent | TandemError:
+def _sent(wire: Any) -> ReceivedReport | TandemError:
     try:
-        return Sent(Signed.parse(wire))
+        return ReceivedReport(Signed.parse(wire))
     except BadMessage as error:
         return error
 

@@ -29,7 +29,7 @@ from common.scenario.scenario import ResolvedScenario, parse_resolved
 from referee.collection.aggregation import Proofs
 from referee.collection.collection import ReportCollection
 from referee.collection.enrolment import USUAL, Caps, Registrar, packed
-from referee.collection.judging import Claim, Sent, claims, receipts
+from referee.collection.judging import Claim, ReceivedReport, claims, receipts
 from referee.protocols.driver import check_beginning
 from referee.runs import execution
 from referee.runs.checkpoints import RunCheckpoints
@@ -128,7 +128,7 @@ class Referee:
     def decline(self, signed: Signed) -> None:
         _or_raise(self.collection.decline([signed])[0])
 
-    def accept(self, sent: Sequence[Sent | TandemError]) -> list[bytes | TandemError]:
+    def accept(self, sent: Sequence[ReceivedReport | TandemError]) -> list[bytes | TandemError]:
         return self.take(claims(sent))
 
     def take(self, claimed: Sequence[Claim | TandemError]) -> list[bytes | TandemError]:
@@ -137,10 +137,10 @@ class Referee:
         return receipts(self.identity, claimed, problems, int(time.time()))
 
     def report(self, signed: Signed) -> Signed:
-        return Signed.model_validate_json(_or_raise(self.accept([Sent(signed)])[0]))
+        return Signed.model_validate_json(_or_raise(self.accept([ReceivedReport(signed)])[0]))
 
     def report_packed(self, signed: AnySigned, body: bytes) -> Signed:
-        return Signed.model_validate_json(_or_raise(self.accept([Sent(signed, body)])[0]))
+        return Signed.model_validate_json(_or_raise(self.accept([ReceivedReport(signed, body)])[0]))
 
     def proof(self, signed: Signed) -> Proof:
         """Return the proof that a participant's report is in the transcript, for that participant alone."""

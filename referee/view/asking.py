@@ -29,7 +29,7 @@ class Ask(Protocol):
     def __call__(self, question: str, default: str | None = None) -> str: ...
 
 
-class _Again(Exception):
+class _BackRequested(Exception):
     """The user wants to go back."""
 
 
@@ -51,7 +51,7 @@ class Wizard:
             self._next = 0
             try:
                 return questions(self._answer)
-            except _Again:
+            except _BackRequested:
                 del self._answers[-1:]
             except BadScenario as error:
                 if not self._answers:
@@ -63,7 +63,7 @@ class Wizard:
         if self._next == len(self._answers):
             answer = self._ask(question, default)
             if answer.strip() == BACK:
-                raise _Again
+                raise _BackRequested
             self._answers.append(answer)
         self._next += 1
         return self._answers[self._next - 1]

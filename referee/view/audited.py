@@ -191,8 +191,8 @@ def audit_lines(audit: Audit) -> Iterator[str]:
     for other, agents in audit.others.items():
         yield f"{agents:,} agents between were asked by run {other}, whose audit shows it"
     yield "the protocol, replayed on these answers, asks the same questions and ends with the same result"
-    if audit.shown:
-        yield f"what that shows: {audit.shown}{IF_NONE_LEFT_OUT if audit.missing else ''}"
+    if audit.conclusion:
+        yield f"what that shows: {audit.conclusion}{IF_NONE_LEFT_OUT if audit.missing else ''}"
     yield from _remaining(audit)
     if audit.certificate is not None:
         yield "what the curator's declared events cost is within what it promised"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from common.protocols.base import demands_of
-from common.protocols.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
+from common.protocols.patterns import END, Alternation, Messages, Party, Pattern, Repetition, Sequence
 from referee.protocols.base import PROTOCOLS, Protocol
 
 _HEAD = ("sequenceDiagram", "    participant Curator", "    participant Referee", "    participant Agents")
@@ -29,17 +29,17 @@ def _lines(pattern: Pattern) -> Iterator[str]:
         together = _box("par every message leaves before any answer arrives", *sent, between="and")
         yield from together if len(sent) > 1 else sent[0]
     elif isinstance(pattern, Sequence):
-        if pattern.then == Many(pattern.first):
+        if pattern.then == Repetition(pattern.first):
             yield from _box("loop at least once", _lines(pattern.first))
-        elif isinstance(pattern.then, Sequence) and pattern.then.first == Many(pattern.first):
+        elif isinstance(pattern.then, Sequence) and pattern.then.first == Repetition(pattern.first):
             yield from _box("loop at least once", _lines(pattern.first))
             yield from _lines(pattern.then.then)
         else:
             yield from _lines(pattern.first)
             yield from _lines(pattern.then)
-    elif isinstance(pattern, Many):
+    elif isinstance(pattern, Repetition):
         yield from _box("loop any number of times", _lines(pattern.body))
-    elif isinstance(pattern, Either):
+    elif isinstance(pattern, Alternation):
         if pattern.right is END:
             yield from _box("opt", _lines(pattern.left))
         else:

@@ -44,7 +44,7 @@ def open_model(place: str | Path, task: int | None = None) -> Model:
     return released(chosen, document, task)
 
 
-def shown(model: Model) -> list[str]:
+def model_text(model: Model) -> list[str]:
     """Return the lines printed about a model: what it predicts and how, its loss on the population, what it cost."""
     printed = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
     if model.estimate is not None:

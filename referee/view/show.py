@@ -50,7 +50,7 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
     for words in (*(() if fits is None else fits.warnings), *([expected] if expected else [])):
         title.append(styled((f"before anything is spent: {words}", "")))
     if not _ERR.is_terminal:
-        pace = Pace(_in_log(title, unit), unit)
+        pace = ProgressFilter(_in_log(title, unit), unit)
         yield pace
         pace.flush()
         return
@@ -66,7 +66,7 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
             left = f", {outlook.after(numbers)}" if done else ""
             progress.update(task, description=f"after {plain(text)}{left}", total=total, completed=done)
 
-        outlook = Outlook(unit=unit)
+        outlook = ProgressEstimate(unit=unit)
         yield on_progress
 
 
@@ -301,7 +301,7 @@ Say = Callable[[str, dict[str, float], str], None]
 """Takes a text, its numbers, and a text to add about time and trend."""
 
 
-class Outlook:
+class ProgressEstimate:
     """Estimates from the rounds so far how long the remaining ones take at most, and the trend of the loss."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, *, unit: Unit = PER_CENT) -> None:
@@ -341,12 +341,12 @@ def in_time(seconds: float) -> str:
     return f"{max(1, round(seconds))} s"
 
 
-class Pace:
+class ProgressFilter:
     """Filters progress for a log: passes on all that is no round, rounds with one significant digit, and the last."""
 
     def __init__(self, say: Say, unit: Unit = PER_CENT) -> None:
         self._say = say
-        self._outlook = Outlook(unit=unit)
+        self._outlook = ProgressEstimate(unit=unit)
         self._waiting: tuple[str, dict[str, float]] | None = None
         self._last = 0.0
 

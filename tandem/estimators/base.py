@@ -57,13 +57,13 @@ FitPeople = tuple[polars.DataFrame, AnyArray]
 class Sides:
     """The people who give the curator a record and those who answer as agents; and whether chance decided that.
 
-    ``given`` are the same people in the form in which ``fit`` got them; empty for a simulation, which charges no one.
+    ``frames`` are the same people in the form in which ``fit`` got them; empty for a simulation, which charges no one.
     """
 
     curator: polars.DataFrame
     population: polars.DataFrame
     drawn: bool
-    given: Mapping[Side, GivenPeople]
+    frames: Mapping[Side, GivenPeople]
 
 
 class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
@@ -343,7 +343,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             assumptions=tuple(dict.fromkeys(assumptions)),
         )
         try:
-            output = run(resolved, tables, seed, sides.given)
+            output = run(resolved, tables, seed, sides.frames)
         except BadFit:  # before any operation: nothing was spent
             del self.guarantee_
             if previous is not None:

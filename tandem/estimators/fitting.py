@@ -308,7 +308,7 @@ def run(
             frame.write_parquet(Path(folder) / name)
         with as_bad_fit():
             with_data = resolved.model_copy(update={"data": folder})
-            charging = Charging(given=given_people)
+            charging = Charging(frames=given_people)
             embedded = Embedded(Path(folder) / "state", charging)
             try:
                 output = embedded.run(with_data, seed, "fit", lambda text, _: log.info("%s", text))

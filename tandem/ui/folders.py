@@ -37,7 +37,7 @@ from deploy.catalogue import explained
 from local_agent.policy import names_in
 from referee.audit.audit import audit
 from referee.audit.history import check_history, kept_in
-from referee.audit.replay import Place
+from referee.audit.replay import ReplayPosition
 from referee.runfolder import read_file
 from referee.runs.verdict import Tone
 from referee.view.audited import UNSIGNED, audit_lines, history_lines
@@ -59,7 +59,7 @@ class ListedRun:
     Attributes:
         text: The run's verdict; for a folder that cannot be shown, what happened and what to do.
         began: When the folder was made, in this machine's time.
-        shown: Whether it has a page.
+        has_page: Whether it has a page.
         answer, than: Whether its model is better, and than what; empty if there is no comparison.
     """
 
@@ -69,7 +69,7 @@ class ListedRun:
     text: str
     tone: Tone
     began: str
-    shown: bool = True
+    has_page: bool = True
     answer: str = ""
     than: str = ""
 
@@ -135,7 +135,7 @@ class RunFolders:
                 name, view.name, ended, verdict.text, verdict.tone, began, True, verdict.answer or "", view.than
             )
         except NotFound as error:
-            return ListedRun(name, "", "not ended", error.detail, "open", began, shown=False)
+            return ListedRun(name, "", "not ended", error.detail, "open", began, has_page=False)
         except TandemError as error:
             has_page = isinstance(error, AuditFailed)
             return ListedRun(name, "", "cannot be shown", error.detail, "bad", began, has_page)
@@ -332,7 +332,7 @@ def checkpoint_row(checkpoint: StoredCheckpoint) -> dict[str, Any]:
 
 def history_checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:
     """Verify that checkpoints, witnesses, and an optional receipt are of this transcript; return what is known."""
-    with Place("the run's history").named_in_failures():
+    with ReplayPosition("the run's history").named_in_failures():
         configuration = Configuration.parse(entries[0].body.get("configuration"))
         receipts = () if receipt is None else (receipt,)
         return list(history_lines(check_history(folder, entries, configuration, receipts, ())))
@@ -392,19 +392,19 @@ class RunStep:
 
 
 @dataclass(frozen=True)
-class Story:
+class RunSteps:
     """All steps of a run, and what a reader must know before trusting a guarantee in them (empty if nothing)."""
 
     steps: tuple[RunStep, ...]
     notice: str
 
 
-def story(entries: Sequence[AnyEntry]) -> Story:
+def story(entries: Sequence[AnyEntry]) -> RunSteps:
     """Return what each party sees of a run; ``BadData`` if an honest referee would not write these entries."""
     try:
         scenario = parse_resolved(Configuration.parse(entries[0].body["configuration"]).scenario)
         notice = f"People are {SIMULATED}." if scenario.people == "simulated" else ""
-        return Story(tuple(_steps(entries, scenario)), notice)
+        return RunSteps(tuple(_steps(entries, scenario)), notice)
     except (TandemError, LookupError, TypeError, ValueError, AttributeError) as error:
         sentence = error.detail if isinstance(error, TandemError) else repr(error)
         raise BadData(f"the transcript is not one that an honest referee writes ({sentence}); verify it") from None

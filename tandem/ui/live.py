@@ -21,7 +21,7 @@ from common.net.messages import Terms
 from common.net.pages import Rules, tagged
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import ResolvedScenario, parse_resolved
-from deploy.remote import Operating
+from deploy.remote import OperatorClient
 from referee.runs.results import promises, rounds_of
 from referee.runs.verdict import ENDED
 from referee.view.show import in_time
@@ -35,7 +35,7 @@ ROUNDS_SHOWN = 12  # newest rounds in the table of an unfinished run; its chart 
 def referee_values(referee: RefereeWatch) -> dict[str, Any]:
     """Return the values for the list of a referee's runs."""
     runs, problem = referee.runs()
-    return {"referee": referee.url, "runs": runs, "away": problem}
+    return {"referee": referee.url, "runs": runs, "problem": problem}
 
 
 def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
@@ -51,7 +51,7 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
             "view": view,
             "tests": state.tests,
             "left": state.time_left(referee.now()),
-            "announcement": "The referee does not answer." if state.away else f"{status}.{verdict}",
+            "announcement": "The referee does not answer." if state.problem else f"{status}.{verdict}",
             "referee": referee.url,
             "most": ROUNDS_SHOWN,
             "token": rules.form_token,
@@ -134,7 +134,7 @@ class WatchedRun:
 
     Attributes:
         notes: The numbers of its progress notes, and when each was received (seconds of a monotonic clock).
-        away: Why the last request to the referee failed; empty if it succeeded.
+        problem: Why the last request to the referee failed; empty if it succeeded.
         asked_at: Time of the last request, by the monotonic clock.
     """
 
@@ -149,7 +149,7 @@ class WatchedRun:
     result: dict[str, Any] | None = None
     scenario: ResolvedScenario | None = None
     promised: dict[str, PrivacyGuarantee] = field(default_factory=dict)
-    away: str = ""
+    problem: str = ""
     asked_at: float = -math.inf
 
     @property
@@ -197,13 +197,13 @@ class WatchedRun:
 class RefereeWatch:
     """Requests the runs of one referee, and keeps its answers; ``clock`` is a monotonic clock in seconds."""
 
-    def __init__(self, client: Operating, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: OperatorClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self.now = clock
         self._lock = threading.Lock()
         self._runs: dict[str, WatchedRun] = {}
         self._lines: list[dict[str, Any]] = []
-        self._listed_at, self._away = -math.inf, ""
+        self._listed_at, self._problem = -math.inf, ""
 
     @property
     def url(self) -> str:
@@ -214,12 +214,12 @@ class RefereeWatch:
         with self._lock:
             if self.now() - self._listed_at >= FRESH:
                 try:
-                    self._lines, self._away = self._client.runs(), ""
+                    self._lines, self._problem = self._client.runs(), ""
                 except TandemError as error:
-                    self._away = _why(error)
+                    self._problem = _why(error)
                 self._listed_at = self.now()
             newest = list(reversed(self._lines))
-            return sorted(newest, key=lambda line: line["status"] in ENDED), self._away
+            return sorted(newest, key=lambda line: line["status"] in ENDED), self._problem
 
     def look(self, run: str) -> WatchedRun:
         """Return the state of a run, or the last known one if the referee is unavailable; ``NotFound`` if unknown."""
@@ -228,11 +228,11 @@ class RefereeWatch:
             if not watched.ended and self.now() - watched.asked_at >= FRESH:
                 try:
                     self._ask(watched)
-                    watched.away = ""
+                    watched.problem = ""
                 except NotFound:
                     raise
                 except TandemError as error:
-                    watched.away = _why(error)
+                    watched.problem = _why(error)
                 watched.asked_at = self.now()
             self._runs[run] = watched
             return watched
@@ -247,7 +247,7 @@ class RefereeWatch:
         if watched.scenario is None:
             self._load_terms(watched)
         # A restarted referee lists its rounds anew, perhaps at other positions.
-        first = 0 if watched.away else len(watched.notes)
+        first = 0 if watched.problem else len(watched.notes)
         state = self._client.state(watched.run, first)
         referee_values = self._client.standing(watched.run)
         try:

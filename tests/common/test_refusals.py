@@ -18,7 +18,7 @@ from common.privacy.theorems import composition, gaussian_dp, randomized_respons
 from common.privacy.theorems.selection import epsilon_of_selection, geometric, mu_for_selection
 from common.statistics import cdf, evidence, formulas, frequency, heavy_hitters, robustness, spanning
 from common.statistics.cdf import find_quantile
-from common.statistics.finalists import Ones
+from common.statistics.finalists import BinomialCount
 from common.statistics.intervals import estimate
 from curator.mechanisms.selection import choose
 from tests.tiers import for_each
@@ -33,7 +33,7 @@ CASES: list[tuple[str, Callable[..., object], list[tuple[object, ...]]]] = [
         (WARNER, 1, -1, 0.9), (WARNER, 1, 2, 0.9, 0), (WARNER, 1, 2, 0.0), (WARNER, 1, 2, 1.0), (WARNER, 3, 2, 0.9),
         (WARNER, -1, 2, 0.9),
     ]),
-    ("the number of ones", Ones, [(3, 2), (-1, 2)]),
+    ("the number of ones", BinomialCount, [(3, 2), (-1, 2)]),
     ("of those who were asked", robustness.silence_bound, [([(10, 11)], 0.95), ([(10, -1)], 0.95)]),
     ("adversarial answers need", robustness.RobustTest, [
         (WARNER, 0.1, 0.3, 0.05, -0.1), (WARNER, 0.1, 0.3, 0.05, 0.5), (LAPLACE, 0.1, 0.3, 0.05, 0.1),

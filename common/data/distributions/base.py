@@ -61,7 +61,7 @@ class UnitDistribution(Distribution):
         return 1.0
 
 
-class Sided(Distribution):
+class PairedDistribution(Distribution):
     """One distribution of a pair S and T, by ``side``; people of both sides are independent for the same seed."""
 
     side: Literal["source", "target"]

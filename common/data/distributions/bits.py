@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Value, Word
-from common.data.distributions.base import DISTRIBUTIONS, Sided, UnitDistribution, of_both_sides
+from common.data.distributions.base import DISTRIBUTIONS, PairedDistribution, UnitDistribution, of_both_sides
 from common.local.hypotheses.rules import FeatureSet
 from common.local.records import Records
 from common.numerics import counter
@@ -100,7 +100,7 @@ class Rate(Value):
 
 
 @DISTRIBUTIONS.register("sparse-conjunction")
-class SparseConjunction(UnitDistribution, Sided):
+class SparseConjunction(UnitDistribution, PairedDistribution):
     """People with d independent 0/1 features, labelled +1 iff the two features ``truth`` are both 1.
 
     All features are fair coins except those in ``rates``. If a feature of the truth and another one are both

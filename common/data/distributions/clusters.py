@@ -8,14 +8,14 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Labels, Singles
-from common.data.distributions.base import DISTRIBUTIONS, Sided, UnitDistribution, of_both_sides
+from common.data.distributions.base import DISTRIBUTIONS, PairedDistribution, UnitDistribution, of_both_sides
 from common.local.records import Records
 from common.numerics import counter
 from common.numerics.elementary import cosine
 from common.numerics.kernels import njit
 
 
-class _Classes(UnitDistribution, Sided):
+class _Classes(UnitDistribution, PairedDistribution):
     """Points whose class is given by C one-hot features after d others; the label is +1 for class 0, else -1."""
 
     feature_type: ClassVar = np.float32
@@ -101,7 +101,7 @@ def _draw_classes(
 
 
 @DISTRIBUTIONS.register("drifting-line")
-class DriftingLine(UnitDistribution, Sided):
+class DriftingLine(UnitDistribution, PairedDistribution):
     """d inputs in [0, 1] and, as the last feature, a response in [0, 1]; the label is +1 where that is above 1/2.
 
     ::

@@ -9,13 +9,13 @@ from pydantic import Field, model_validator
 from scipy.special import gammaincinv, ndtri
 
 from common.core.arrays import Floats, Indices, Labels, Singles
-from common.data.distributions.base import DISTRIBUTIONS, Sided, of_both_sides
+from common.data.distributions.base import DISTRIBUTIONS, PairedDistribution, of_both_sides
 from common.local.records import Records
 from common.numerics import counter
 from common.numerics.kernels import njit
 
 
-class CloseGaussians(Sided):
+class CloseGaussians(PairedDistribution):
     """People x ~ N(0, diag) in d dimensions; subclasses define the labels.
 
     Under S every coordinate has standard deviation ``sigma_source``; under T the first k = ``close`` ones have

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Bits, Indices, Words
 from common.core.values import Word
-from common.data.distributions.base import DISTRIBUTIONS, Sided, UnitDistribution, of_both_sides
+from common.data.distributions.base import DISTRIBUTIONS, PairedDistribution, UnitDistribution, of_both_sides
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.frequency import parity
 from common.local.records import Records
@@ -22,7 +22,7 @@ def _check_secret(secret: tuple[int, ...], features: int) -> None:
 
 
 @DISTRIBUTIONS.register("biased-parity")
-class BiasedParity(UnitDistribution, Sided):
+class BiasedParity(UnitDistribution, PairedDistribution):
     """People with d independent 0/1 features, labelled +1 iff an odd number of the ``secret`` ones is 1.
 
     T is uniform: every feature is a fair coin. Under S the first ``biased`` features are 1 with probability ``rate``
@@ -226,7 +226,7 @@ class OneOfManyParitiesPeople(_Shared):
     def dimension(self) -> int:
         return self.c + (1 << self.d) + 1 + self.share_bits + self.d
 
-    def wanted(self) -> int:
+    def target_index(self) -> int:
         """Return s, the number of the parity to find."""
         return int(np.bitwise_xor.reduce(self._shares(np.arange(self.shares))))
 

@@ -102,7 +102,7 @@ class WarnerLevels(Mechanism):
         """
         bits, slopes = self._read(answers)
         precision = float(np.square(slopes).mean()) if len(slopes) else float(_slopes(self.epsilons)[0] ** 2)
-        return Pooled(precision=precision), np.asarray(slopes * (bits - 0.5 * (1.0 - slopes)) / precision)
+        return PooledLevels(precision=precision), np.asarray(slopes * (bits - 0.5 * (1.0 - slopes)) / precision)
 
 
 @lru_cache(maxsize=64)
@@ -111,7 +111,7 @@ def _slopes(epsilons: tuple[float, ...]) -> Floats:
     return np.array([2.0 * Warner(epsilon=epsilon).truth - 1.0 for epsilon in epsilons])
 
 
-class Pooled(Mechanism):
+class PooledLevels(Mechanism):
     """The mechanism that weighted answers at several levels are evaluated by; no agent answers with it.
 
     Attributes:

@@ -31,7 +31,7 @@ from common.crypto.identity import Identity
 from common.log.witness import last_head
 from common.net import client as clients
 from common.net.client import Client, HttpWitness, WitnessClient
-from common.net.transport import LOOK, Overdue, time_limit
+from common.net.transport import LOOK, DeadlinePassed, time_limit
 from curator.contributions.contributor import CollectorClient
 from deploy.remote import RefereeAt, Remote
 from local_agent.client import IssuerClient, RefereeClient, RelayedClient
@@ -184,7 +184,7 @@ def test_a_wait_ends_when_its_caller_wants():
         with hostile(answer) as url, closing(CuratorClient(url)) as client:
             with pytest.raises(RunCancelled), time_limit(60.0, cancelled):
                 client.perform(signed)
-            with pytest.raises(Overdue), time_limit(LOOK, lambda: None):
+            with pytest.raises(DeadlinePassed), time_limit(LOOK, lambda: None):
                 client.perform(signed)
 
 

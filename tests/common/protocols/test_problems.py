@@ -185,7 +185,7 @@ def head(items: list[int], shares: list[float]) -> dict[str, Any]:
 
 STRINGS, SHARES = (getattr(people("blender"), what).tolist() for what in ("strings", "shares"))
 """Shares are .48, .24, .16 and .12; at least .2 is heavy, and .15 precise."""
-WHICH, PARITY = people("one-of-many-parities").wanted(), list(people("one-of-many-parities").parity(2))
+WHICH, PARITY = people("one-of-many-parities").target_index(), list(people("one-of-many-parities").parity(2))
 BIT = people("parity-chooses-secret").bit(0b101)
 
 

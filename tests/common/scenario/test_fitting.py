@@ -28,7 +28,7 @@ from common.scenario.forecasting import (
 from common.scenario.loading import altered, load
 from common.scenario.plan import plan
 from common.scenario.scenario import Scenario
-from common.statistics.finalists import OF_CONSTANTS, Difference, Ones, ToConstant
+from common.statistics.finalists import OF_CONSTANTS, BinomialCount, Difference, ToConstant
 from referee.protocols.base import PROTOCOLS
 from tests.common.scenario.test_plan import FREE, make
 from tests.tiers import for_each
@@ -156,7 +156,7 @@ def test_a_forecast_verdict_is_given_as_often_as_it_is_forecast(agents):
         losses = max(0.0, 0.3 - better), max(0.0, 0.3 - better) + better
         ones = [wrong_answers(generator, judges // 2, loss) for loss in losses]
         shown = [
-            Difference(WARNER, Ones(int(a) + judges // 2 - int(b), judges // 2 * 2)).high(miss) < 0.0
+            Difference(WARNER, BinomialCount(int(a) + judges // 2 - int(b), judges // 2 * 2)).high(miss) < 0.0
             for a, b in zip(*ones, strict=True)
         ]
         assert OFTEN - 0.05 < np.mean(shown) < OFTEN + 0.15
@@ -170,7 +170,10 @@ def test_what_is_forecast_beside_a_constant_is_shown_as_often_as_that():
     generator = np.random.default_rng(5)
     ones = [wrong_answers(generator, count, loss) for count, loss in ((judges, 0.35 - better), (tellers, 0.35))]
     shown = [
-        ToConstant(WARNER, Ones(int(a), judges), Ones(int(b), tellers)).high(0.025 * OF_CONSTANTS["constant"]) < 0.0
+        ToConstant(WARNER, BinomialCount(int(a), judges), BinomialCount(int(b), tellers)).high(
+            0.025 * OF_CONSTANTS["constant"]
+        )
+        < 0.0
         for a, b in zip(*ones, strict=True)
     ]
     assert OFTEN - 0.05 < np.mean(shown) < OFTEN + 0.15

@@ -14,7 +14,7 @@ from common.statistics.calibration import (
     CellShares,
     Prior,
     Reported,
-    Within,
+    WithinBins,
     octave_quarter,
     of_sample,
 )
@@ -24,7 +24,7 @@ from tests.tiers import for_each
 
 SCORES = np.linspace(-3.0, 3.0, 9)
 MASS = np.full(9, 1.0 / 9.0)
-POINTS = Within(tuple(range(9)), SCORES, np.ones(9))
+POINTS = WithinBins(tuple(range(9)), SCORES, np.ones(9))
 """Nobody's score differs from that of the bin."""
 
 
@@ -48,7 +48,7 @@ def reported(
 def believed(prior: Prior, *answers: Reported) -> Belief:
     belief = Belief.of_others(prior.logarithm())
     for answer in answers:
-        belief = belief.given(POINTS, MASS, answer)
+        belief = belief.posterior(POINTS, MASS, answer)
     return belief
 
 
@@ -206,7 +206,7 @@ def test_losses_are_those_of_thresholds_under_what_is_believed():
 
 def test_people_lie_inside_wide_bins_as_the_sample_does():
     weights = np.concatenate([np.full(4, 0.25), np.full(5, 0.2)])
-    wide = Within((0, 4), SCORES, weights)
+    wide = WithinBins((0, 4), SCORES, weights)
     chance = wide.means(1.0, np.array([-0.5]))[0]
     assert chance == pytest.approx([logistic(SCORES[:4] - 0.5).mean(), logistic(SCORES[4:] - 0.5).mean()])
     assert wide.middles == pytest.approx([SCORES[:4].mean(), SCORES[4:].mean()])
@@ -302,17 +302,17 @@ def test_where_scores_tell_nothing_of_these_people_a_doubted_prior_gives_way_and
     for logarithm in (sample.logarithm(), sample.doubted()):
         belief = Belief.of_others(logarithm)
         for _ in range(3):
-            belief = belief.given(POINTS, MASS, reported(1 / 64, 0.0, belief.best(), 0.04**2, 0.0))
+            belief = belief.posterior(POINTS, MASS, reported(1 / 64, 0.0, belief.best(), 0.04**2, 0.0))
         slopes.append(belief.expected(POINTS, MASS)[0])
     assert slopes[1] < 0.5 * slopes[0]
-    usual = Belief.of_others(sample.doubted()).given(POINTS, MASS, reported(1.0, 0.0, (1.0, 0.0), 0.04**2, 0.0))
+    usual = Belief.of_others(sample.doubted()).posterior(POINTS, MASS, reported(1.0, 0.0, (1.0, 0.0), 0.04**2, 0.0))
     assert usual.best()[0] == 1.0
 
 
 def test_judges_tell_a_slope_that_residuals_alone_do_not():
     sample, slopes = Prior(steep=0.45, far=0.8), {}
     for of in (1.0, 1.0 / 64.0):  # the slope on T; the residual of the intercept alone is 0 with either
-        told = Belief.of_others(sample.doubted()).given(POINTS, MASS, reported(of, 0.0, (1.0, 0.0), 0.04**2, None))
+        told = Belief.of_others(sample.doubted()).posterior(POINTS, MASS, reported(of, 0.0, (1.0, 0.0), 0.04**2, None))
         (loss, _), *_ = Belief(Prior(math.log2(of) * 4.0, 0.0, 1e-3, 1e-3).logarithm()[None]).losses(
             POINTS, MASS, (0.0,)
         )

@@ -33,7 +33,7 @@ def asked(odds: ClassOdds, truth: tuple[float, np.ndarray], variance: float) -> 
 def test_residuals_without_noise_lead_to_the_odds_of_the_population(truth):
     odds = START
     for _ in range(3):
-        odds = odds.given(asked(odds, truth, 1e-10))
+        odds = odds.posterior(asked(odds, truth, 1e-10))
     assert odds.slope == pytest.approx(truth[0], abs=3e-3)
     assert odds.intercepts == pytest.approx(truth[1], abs=5e-3)
     true = softmax(truth[0] * odds.points + truth[1])
@@ -42,17 +42,17 @@ def test_residuals_without_noise_lead_to_the_odds_of_the_population(truth):
 
 
 def test_a_model_that_is_right_less_often_than_it_expects_has_flatter_odds():
-    found = START.given([START.right(0.4, 1e-10)])
+    found = START.posterior([START.right(0.4, 1e-10)])
     assert START.mistakes() < 0.5 < found.mistakes() == pytest.approx(0.6, abs=2e-3)
     assert found.slope < 0.7
-    assert START.given([START.right(1.0 - START.mistakes(), 1e-10)]).slope == pytest.approx(1.0, abs=2e-3)
+    assert START.posterior([START.right(1.0 - START.mistakes(), 1e-10)]).slope == pytest.approx(1.0, abs=2e-3)
 
 
 def test_what_is_noise_alone_moves_nothing_and_many_surprises_end_within_what_is_believed():
     reports = asked(START, (1.0, np.array([-3.0, 0.0, 3.0])), 1e6)
-    assert START.given(reports).intercepts == pytest.approx(np.zeros(3), abs=2e-3)
+    assert START.posterior(reports).intercepts == pytest.approx(np.zeros(3), abs=2e-3)
     chances, moved = START.asked((0,))
-    far = START.given([ClassReport(0.99, 0.01, chances, moved)])
+    far = START.posterior([ClassReport(0.99, 0.01, chances, moved)])
     assert np.isfinite([far.slope, *far.intercepts]).all()
     assert np.abs(far.intercepts).max() < 5.0 * FAR
 
@@ -61,14 +61,14 @@ def test_where_scores_tell_nothing_of_these_people_the_slope_gives_way(monkeypat
     def slope() -> float:
         odds = START
         for _ in range(3):
-            odds = odds.given(asked(odds, (1.0 / 32.0, np.zeros(3)), 0.06**2))
+            odds = odds.posterior(asked(odds, (1.0 / 32.0, np.zeros(3)), 0.06**2))
         return odds.slope
 
     found = slope()
     monkeypatch.setattr(class_odds, "_CHANCES", np.array([1.0, 0.0]))
     assert found < 0.6 * slope()
     monkeypatch.undo()
-    usual = START.given(asked(START, (1.0, np.zeros(3)), 0.06**2))
+    usual = START.posterior(asked(START, (1.0, np.zeros(3)), 0.06**2))
     assert usual.slope == pytest.approx(1.0, abs=0.05)
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from common.local.mechanisms.mechanism import Warner
 from common.statistics import finalists
-from common.statistics.finalists import Difference, Ones, ToBestConstant, ToConstant, estimated
+from common.statistics.finalists import BinomialCount, Difference, ToBestConstant, ToConstant, estimated
 from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
@@ -29,7 +29,9 @@ def law(chances: list[float]) -> np.ndarray:
 @for_each("miss", [0.0125, 0.25])
 def test_a_bound_fails_as_rarely_as_is_said_and_hardly_more_rarely(count, apart, miss):
     """Half of the bits have one chance, half another: their sum strays no farther than a binomial one."""
-    bounds = [(Ones(ones, count).low(miss), Ones(ones, count).high(miss)) for ones in range(count + 1)]
+    bounds = [
+        (BinomialCount(ones, count).low(miss), BinomialCount(ones, count).high(miss)) for ones in range(count + 1)
+    ]
     most = 0.0
     for mean in np.linspace(0.27, 0.73, 21):
         chances = [mean - apart / 2.0] * (count // 2) + [mean + apart / 2.0] * (count - count // 2)
@@ -51,7 +53,7 @@ def test_a_difference_and_two_losses_lie_in_their_intervals(first, second):
         failed[0] += found.low(0.1) > first - second
         failed[1] += found.high(0.1) < first - second
         for place, (loss, reported) in enumerate(zip((first, second), bits, strict=True)):
-            told = of(Ones(int(reported.sum()), each))
+            told = of(BinomialCount(int(reported.sum()), each))
             assert told.low <= told.value <= told.high
             assert told.confidence == 0.95
             failed[2 + place] += not told.low <= loss <= told.high
@@ -80,7 +82,7 @@ def fails(loss_of: Callable[[int], float], loss: float, weight: float, miss: flo
     for told, probability in enumerate(stats.binom.pmf(range(TELLERS + 1), TELLERS, chance(loss))):
         judged = stats.binom.pmf(range(JUDGES + 1), JUDGES, chance(loss_of(told)))
         for ones, of in enumerate(judged):
-            found = ToConstant(WARNER, Ones(ones, JUDGES), Ones(told, TELLERS), weight)
+            found = ToConstant(WARNER, BinomialCount(ones, JUDGES), BinomialCount(told, TELLERS), weight)
             apart = loss_of(told) - weight * loss
             over += probability * of * (found.high(miss) < apart)
             under += probability * of * (found.low(miss) > apart)
@@ -102,17 +104,19 @@ def test_the_best_of_two_constants_need_not_be_known():
     generator, failed = np.random.default_rng(4), np.zeros(2, dtype=int)
     for _ in range(2_000):
         told, judged = generator.binomial(600, chance(0.48)), generator.binomial(2_500, chance(0.45))
-        each = [ToConstant(WARNER, Ones(judged, 2_500), Ones(ones, 600)) for ones in (told, 600 - told)]
+        each = [
+            ToConstant(WARNER, BinomialCount(judged, 2_500), BinomialCount(ones, 600)) for ones in (told, 600 - told)
+        ]
         found = ToBestConstant(each)
         low, high = found.low(0.1), found.high(0.1)
         assert low <= found.value <= high
         failed += (low > 0.45 - 0.48, high < 0.45 - 0.48)
     assert (failed < 200).all()
     assert found.times_settling(0.05) is None or found.value < 0.0
-    clear = ToBestConstant([ToConstant(WARNER, Ones(900, 2_500), Ones(300, 600))])
+    clear = ToBestConstant([ToConstant(WARNER, BinomialCount(900, 2_500), BinomialCount(300, 600))])
     assert clear.value < 0.0
     assert clear.times_settling(0.05) == pytest.approx((clear.each[0].width(0.05) / clear.value) ** 2)
-    nothing = ToConstant(WARNER, Ones(0, 0), Ones(3, 7))
+    nothing = ToConstant(WARNER, BinomialCount(0, 0), BinomialCount(3, 7))
     assert (nothing.low(0.1), nothing.value, nothing.high(0.1)) == (-1.0, 0.0, 1.0)
     assert ToBestConstant([nothing]).times_settling(0.1) is None
 
@@ -123,7 +127,7 @@ def test_the_best_of_the_constants_beside_the_one_that_was_chosen_need_not_be_kn
     for _ in range(2_000):
         told, judged = generator.binomial(300, [chance(loss) for loss in true]), generator.binomial(2_500, chance(0.6))
         rest = np.arange(3) != told.argmin()
-        each = [ToConstant(WARNER, Ones(judged, 2_500), Ones(int(ones), 300)) for ones in told[rest]]
+        each = [ToConstant(WARNER, BinomialCount(judged, 2_500), BinomialCount(int(ones), 300)) for ones in told[rest]]
         found = ToBestConstant(each, chosen=True)
         low, high = found.low(0.1), found.high(0.1)
         failed += (low > 0.6 - true[rest].min(), high < 0.6 - true[rest].min())
@@ -133,11 +137,11 @@ def test_the_best_of_the_constants_beside_the_one_that_was_chosen_need_not_be_kn
 
 def test_bits_without_a_partner_are_left_out():
     found = Difference.of(WARNER, np.array([1, 0, 1], dtype=np.uint8), np.array([1], dtype=np.uint8))
-    assert found.reported == Ones(1, 2)
+    assert found.reported == BinomialCount(1, 2)
     assert found.value == 0.0
     nothing = Difference.of(WARNER, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint8))
     assert (nothing.low(0.1), nothing.value, nothing.high(0.1)) == (-1.0, 0.0, 1.0)
-    nobody = estimated(WARNER, Ones(0, 0), 0.1, 0.95)
+    nobody = estimated(WARNER, BinomialCount(0, 0), 0.1, 0.95)
     assert (nobody.value, nobody.low, nobody.high) == (0.5, 0.0, 1.0)
 
 
@@ -154,8 +158,8 @@ def test_widths_are_those_of_the_normal_law_where_there_are_many():
 def test_as_many_judges_are_needed_as_tell_it_and_a_forecast_needs_a_difference():
     needed = finalists.judges_needed(WARNER, 0.05, 0.05)
     assert finalists.sure_width(WARNER, needed, 0.05) <= 0.05 < finalists.sure_width(WARNER, needed - 4, 0.05)
-    assert finalists.settling(WARNER, Difference(WARNER, Ones(50, 100)), 0.05) is None
-    better = Difference(WARNER, Ones(45, 100))
+    assert finalists.settling(WARNER, Difference(WARNER, BinomialCount(50, 100)), 0.05) is None
+    better = Difference(WARNER, BinomialCount(45, 100))
     assert finalists.settling(WARNER, better, 0.05) == finalists.judges_needed(WARNER, -better.value, 0.05)
 
 

@@ -27,7 +27,7 @@ def test_residuals_without_noise_lead_to_the_line_of_the_population(truth):
     for _ in range(3):
         told = [(asked(truth, line, weighed), weighed) for weighed in (False, True)]
         for mean, weighed in told:
-            line = line.given(mean, 1e-9, weighed)
+            line = line.posterior(mean, 1e-9, weighed)
     assert (line.height, line.slope) == pytest.approx(truth, abs=3e-3)
     slope, intercept = line.recalibration
     assert slope * START.center + intercept == pytest.approx(line.height)
@@ -35,15 +35,15 @@ def test_residuals_without_noise_lead_to_the_line_of_the_population(truth):
 
 def test_noise_beyond_what_was_believed_moves_nothing_and_none_leaves_half():
     """An answer as uncertain as the prior counts as much: the posterior mean is halfway."""
-    assert START.given(0.1, 1e6, False).height == pytest.approx(START.height, abs=1e-6)
-    slope = START.given(0.05, (STEEP * 0.1 * INSIDE) ** 2, True).slope
+    assert START.posterior(0.1, 1e6, False).height == pytest.approx(START.height, abs=1e-6)
+    slope = START.posterior(0.05, (STEEP * 0.1 * INSIDE) ** 2, True).slope
     assert slope == pytest.approx(0.1 + 0.05 / INSIDE / 2.0)
-    height = START.given(0.1, FAR**2, False)
+    height = START.posterior(0.1, FAR**2, False)
     assert 0.5 < height.height < 0.55  # that z may have another mean on T is noise as well
 
 
 def test_a_flat_line_is_no_worse_than_a_model_that_says_nothing():
-    line = Line.of_sample(0.5, 0.1).given(-0.1 * INSIDE, 1e-9, True)
+    line = Line.of_sample(0.5, 0.1).posterior(-0.1 * INSIDE, 1e-9, True)
     assert line.slope == pytest.approx(0.0, abs=1e-4)
     assert line.excess(0.5, 0.0) < line.excess(0.5, 0.1)
     assert line.recalibration[0] == 0.05

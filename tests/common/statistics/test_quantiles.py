@@ -14,7 +14,7 @@ from common.local.queries.query import Answers
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
-from common.statistics.calibration import FINE_CUTS, Within, coarser, denoised, middles, project_to_simplex
+from common.statistics.calibration import FINE_CUTS, WithinBins, coarser, denoised, middles, project_to_simplex
 from common.statistics.cdf import Quantile, Search, find_quantile
 from common.statistics.heavy_hitters import find, ladder
 from local_agent import answers
@@ -124,7 +124,7 @@ def test_silent_agents_only_make_it_longer() -> None:
 
 def test_bins_have_about_the_same_people():
     people = np.array([5.0, -3.0, 15.0, 15.0, 5.0, 10.0])
-    within = Within.of(people, coarser(people, 3), np.arange(6.0))
+    within = WithinBins.of(people, coarser(people, 3), np.arange(6.0))
     assert within.starts == (0, 3, 4)
     assert within.middles.tolist() == pytest.approx([1.5, 3.0, 70.0 / 15.0])
     empty = [0.0] * 7  # all in one bin, or nobody at all, still leave two
@@ -132,7 +132,7 @@ def test_bins_have_about_the_same_people():
         assert coarser(np.array(fine), most) == cuts
     assert len(middles(FINE_CUTS)) == len(FINE_CUTS) + 1
     assert middles((0.0,)).tolist() == [-1.0, 1.0]
-    assert Within.of(np.array([0.0, 0.0, 4.0, 0.0]), [1], np.arange(4.0)).weights.tolist() == [0.5, 0.5, 1.0, 0.0]
+    assert WithinBins.of(np.array([0.0, 0.0, 4.0, 0.0]), [1], np.arange(4.0)).weights.tolist() == [0.5, 0.5, 1.0, 0.0]
     assert project_to_simplex(np.array([-1.0, -1.0]), 10.0).tolist() == [5.0, 5.0]
 
 

@@ -301,7 +301,7 @@ def test_a_map_is_affine_and_of_each_row_by_itself():
     assert moved[:, 0] == pytest.approx(2.0 * features[:, 0] - 0.5 * features[:, 2], abs=1e-5)
     assert (moved[:, 1] == 3.0).all()
     assert np.array_equal(found.moved(features[7:8]), moved[7:8])
-    assert found.wanted == 3
+    assert found.needed_features == 3
     assert np.isfinite(found.moved(np.full((1, 3), np.finfo(np.float32).max))).all()
 
 

@@ -43,7 +43,7 @@ def test_a_record_changes_the_votes_of_its_own_teacher_only(name):
     np.testing.assert_array_equal(np.delete(before, 2, axis=0), np.delete(after, 2, axis=0))
 
 
-class Together:
+class AskTogether:
     """A teacher that compares each row with the mean of all rows that it is shown at once."""
 
     def fit(self, features: np.ndarray, classes: np.ndarray) -> None: ...
@@ -56,7 +56,7 @@ class Together:
 def test_a_person_set_aside_changes_no_vote_on_anybody_else(together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     near = Trainable(classifier="RadiusNeighborsClassifier", parameters={"radius": 5.0})
     if together:
-        monkeypatch.setattr(voting, "build", lambda classifier, seed: Together())
+        monkeypatch.setattr(voting, "build", lambda classifier, seed: AskTogether())
     records, aside = people(), people(20, 2).features
 
     def seen() -> np.ndarray:

@@ -148,7 +148,7 @@ async def test_idle_agents_that_were_told_to_come_again_and_were_taken_then_are_
     going = _Test(options, options.scenario(), LoadTarget("http://127.0.0.1:9", "", ""), lambda *told: None)
     enrolled = phases.Measured(accepted=2, rejected=Counter(busy=1))
     monkeypatch.setattr(testing, "phase", AsyncMock(return_value=enrolled))
-    monkeypatch.setattr(testing, "poll_idly", AsyncMock(return_value=phases.Idle(2)))
+    monkeypatch.setattr(testing, "poll_idly", AsyncMock(return_value=phases.IdlePolls(2)))
     assert (await going._idle())["agents"] == 2
     enrolled.accepted = 1
     with pytest.raises(RunFailed, match="idle agents were not enrolled"):

@@ -24,7 +24,7 @@ from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
 from referee import store
-from referee.collection.judging import Asked, Claim, judge, payload, read
+from referee.collection.judging import Claim, PendingQuestion, judge, payload, read
 from referee.collection.order import Batch, assign
 from referee.collection.roster import Roster
 from referee.tables import Participant, StoredReport
@@ -178,11 +178,11 @@ DIGEST = "a" * 64
 PEOPLE = 9
 
 
-def question(number: int = 3) -> Asked:
+def question(number: int = 3) -> PendingQuestion:
     """A question to nine agents of a hosted population and one individual."""
     owners = Roster([Participant(HOST.public, 0, 20), Participant(ALONE.public, 20, 1)])
     batch = Batch(np.array([20, *range(5, 5 + PEOPLE)]), owners)
-    return Asked("run", DIGEST, number, CoordinateQuery(first=0), "bit", lambda: batch)
+    return PendingQuestion("run", DIGEST, number, CoordinateQuery(first=0), "bit", lambda: batch)
 
 
 ASKED = question()

@@ -21,7 +21,7 @@ from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from referee.collection import order as layers
 from referee.collection.aggregation import add_up, needed
-from referee.collection.judging import Asked
+from referee.collection.judging import PendingQuestion
 from referee.collection.order import Batch, Order, commitment, form_mass
 from referee.collection.roster import Roster, participants_root
 from referee.tables import Cohort, Part, Participant, StoredReport
@@ -366,7 +366,7 @@ def test_the_bound_on_memory_is_one(tmp_path):
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
         packing.encode_mask(batch.people("0" * 64))
-        asked = Asked("run", "0" * 64, 0, LossQuery.example()[0], "bit", lambda: batch)
+        asked = PendingQuestion("run", "0" * 64, 0, LossQuery.example()[0], "bit", lambda: batch)
         answers, _ = add_up(asked, [StoredReport(0, False, b"", batch.asked, b"", body)])
         peak = tracemalloc.get_traced_memory()[1] - before
     finally:

@@ -19,11 +19,11 @@ from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import LabelPoints, Learn, Reweigh
-from common.protocols.base import AskCurator, Together, as_bits
+from common.protocols.base import AskCurator, AskTogether, as_bits
 from common.protocols.patterns import agents, curator, sequence, some, together
 from common.scenario.loading import load
 from common.scenario.scenario import LEAST_BETA, ResolvedScenario, Scenario, data_folder
-from common.statistics.finalists import OF_CONSTANTS, SHARES, Ones, estimated
+from common.statistics.finalists import OF_CONSTANTS, SHARES, BinomialCount, estimated
 from common.statistics.intervals import Estimate
 from deploy.baselines import evaluation_source, loss
 from deploy.checking import checked
@@ -261,7 +261,7 @@ def test_a_release_that_is_no_result_of_what_was_asked_for_never_reaches_the_scr
         return release if isinstance(step, AskCurator) else replies(sent)(number, step)
 
     def script():
-        yield Together((AskCurator(Learn(round=1)), AskAgents(LossQuery(hypothesis=ONE), 3)))
+        yield AskTogether((AskCurator(Learn(round=1)), AskAgents(LossQuery(hypothesis=ONE), 3)))
         raise AssertionError("the driver let it pass")
 
     at_once = together(curator("learn"), agents("loss"))
@@ -335,7 +335,7 @@ def test_levels_that_no_number_of_answers_tells_apart_are_refused_before_the_cur
 def test_the_least_beta_leaves_a_confidence_below_one_to_every_part_of_it():
     """Else a run that has spent its budget and its agents' answers would end without its result."""
     part = LEAST_BETA * min(*SHARES.values(), OF_CONSTANTS["constant alone"] / MAX_CLASSES)
-    found = estimated(as_bits(WARNER), Ones(3, 10), part, 1.0 - LEAST_BETA)
+    found = estimated(as_bits(WARNER), BinomialCount(3, 10), part, 1.0 - LEAST_BETA)
     assert (found.low, found.high) == (0.0, 1.0)
     assert tiny(f"beta={LEAST_BETA}").beta == LEAST_BETA
 

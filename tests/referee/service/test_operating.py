@@ -21,7 +21,7 @@ from curator.startup import open_curator
 from deploy.remote import Remote, operating
 from issuer.issuer import Keys
 from referee.audit.audit import audit
-from referee.audit.replay import Agents, Place
+from referee.audit.replay import Agents, ReplayPosition
 from referee.cli import app
 from referee.collection.enrolment import UNVOUCHED, USUAL, Caps
 from referee.collection.order import passed_over
@@ -347,7 +347,7 @@ def test_a_run_cut_off_by_a_crash_goes_on_with_the_agents_that_it_had(tmp_path, 
 def order_of(agents: int, used: int) -> Any:
     """Return the agents of an audit: one order of so many, of whom so many were asked before."""
     found = Agents.__new__(Agents)
-    found._place, found._run, found.others = Place("here"), "mine", {}
+    found._place, found._run, found.others = ReplayPosition("here"), "mine", {}
     found._cohorts = {0: Cohort(0, agents, "seed", used)}
     found.roster = Roster([Participant("0" * 64, 0, agents)])
     found._places, found._people = found.roster.people()

@@ -25,7 +25,7 @@ from curator.startup import open_curator
 from deploy.load.client import LightAgent
 from local_agent.hosted.population import Population
 from referee.audit.audit import audit
-from referee.collection.judging import Sent, claims
+from referee.collection.judging import ReceivedReport, claims
 from referee.service.app import referee_app
 from referee.service.referee import Referee, RefereeSettings
 from referee.service.runner import Follower, Runner
@@ -324,9 +324,9 @@ def run_with(people: People, attack: Callable[[Referee, Referee, list[LightAgent
     return bench.run()
 
 
-def sent(agent: LightAgent, through: Referee) -> Sent:
+def sent(agent: LightAgent, through: Referee) -> ReceivedReport:
     found = through.poll(Signed.model_validate_json(agent.poll()))
-    return Sent(Signed.model_validate_json(agent.answer(found.model_dump_json().encode())))
+    return ReceivedReport(Signed.model_validate_json(agent.answer(found.model_dump_json().encode())))
 
 
 def test_a_report_to_two_processes_is_one_report_and_another_one_is_refused(people):

@@ -23,7 +23,7 @@ from referee.runs.verdict import ENDED
 from referee.view import audited, show
 from referee.view.diagrams import mermaid, page
 from referee.view.pages import report as page_of
-from referee.view.show import Outlook, Pace, in_time
+from referee.view.show import ProgressEstimate, ProgressFilter, in_time
 from referee.view.wording import judged_in_words, run_view
 from tests.referee.protocols.test_protocol_contract import replied
 from tests.support import TINY, Bench, tiny
@@ -165,7 +165,7 @@ def numbers(number: int, rounds: int = 1000, value: float = 0.25) -> dict[str, f
 
 def lines(rounds: int, of: int = 1000) -> list[int]:
     said: list[int] = []
-    pace = Pace(lambda text, found, more: said.append(int(found["round"])))
+    pace = ProgressFilter(lambda text, found, more: said.append(int(found["round"])))
     for number in range(1, rounds + 1):
         pace("round", numbers(number, of))
     pace.flush()
@@ -190,7 +190,7 @@ def test_rounds_of_one_digit_are_said_and_the_last(tmp_path, capsys, monkeypatch
 
 def test_what_is_no_round_comes_after_the_rounds_before_it_and_a_further_task_begins_anew():
     said: list[str] = []
-    pace = Pace(lambda text, found, more: said.append(text))
+    pace = ProgressFilter(lambda text, found, more: said.append(text))
     for text, found in (
         *((f"first {number}", numbers(number)) for number in range(1, 13)),
         *(("task 1 done", {}), ("second 1", numbers(1)), ("second 2", numbers(2))),
@@ -202,22 +202,22 @@ def test_what_is_no_round_comes_after_the_rounds_before_it_and_a_further_task_be
 
 def test_the_time_left_is_that_of_all_remaining_rounds_at_the_pace_so_far_and_the_trend_what_intervals_carry():
     clock = iter([0.0, 20.0, 40.0])
-    outlook = Outlook(lambda: next(clock))
+    outlook = ProgressEstimate(lambda: next(clock))
     assert outlook.after(numbers(1)) == ""
     assert outlook.after(numbers(11)).endswith("at most 33.0 min left")  # 2 s a round, 989 rounds
     assert "left" not in outlook.after(numbers(1000))
     assert (in_time(0.2), in_time(80.0), in_time(100.0), in_time(7200.0)) == ("1 s", "80 s", "1.7 min", "2.0 h")
-    outlook = Outlook(lambda: 0.0)  # progress without a loss has no trend
+    outlook = ProgressEstimate(lambda: 0.0)  # progress without a loss has no trend
     outlook.after({"round": 1.0, "rounds": 5.0})
     assert outlook.after({"round": 2.0, "rounds": 5.0}) == "at most 1 s left"
     said: list[str] = []
-    pace = Pace(lambda text, found, more: said.append(more))
+    pace = ProgressFilter(lambda text, found, more: said.append(more))
     for number in range(1, 13):
         pace("round", numbers(number))
     pace.flush()  # a run that halts early
     assert ["left" in more for more in said[-2:]] == [True, False]
     for value, words in ((0.2, "down by 5 points"), (0.3, "up by 5 points"), (0.245, "level within the intervals")):
-        outlook = Outlook(lambda: 0.0)
+        outlook = ProgressEstimate(lambda: 0.0)
         outlook.after(numbers(1))
         assert outlook.after(numbers(2, value=value)).startswith(f"{words} since round 1")
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from common.local.mechanisms.levels import Pooled, WarnerLevels
+from common.local.mechanisms.levels import PooledLevels, WarnerLevels
 from common.local.mechanisms.mechanism import Warner
 from common.numerics.randomness import RandomSource
 from common.statistics.intervals import estimate, tally
@@ -41,7 +41,7 @@ def test_terms_have_the_stated_moments_given_the_levels():
     ones = 2 * np.repeat(np.arange(3), PEOPLE) + 1
     pooled, of_one = LEVELS.pooled(ones)
     _, of_zero = LEVELS.pooled(ones - 1)
-    assert isinstance(pooled, Pooled)
+    assert isinstance(pooled, PooledLevels)
     assert pooled.precision == pytest.approx(np.square(slopes).mean(), rel=1e-12)
     for mean in (0.0, 0.2, 0.5, 1.0):
         chance = 0.5 * (1 - slopes) + slopes * mean
