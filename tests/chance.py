@@ -22,17 +22,21 @@ MOST = 1e-4
 
 @contextmanager
 def drawn_from(name: str) -> Iterator[None]:
-    """Let what this process asks of the operating system's randomness follow from a name."""
+    """Let what this process asks of the operating system's randomness follow from a name; UUIDs stay unique.
+
+    Numba names temporary files of its cache by UUIDs: with equal ones, a worker would move away what another one wrote.
+    """
     own, generator, process = os.urandom, random.Random(name), os.getpid()
 
     def urandom(size: int, /) -> bytes:
-        return generator.randbytes(size) if os.getpid() == process else own(size)  # a fork draws for itself
+        of_uuid = sys._getframe(1).f_globals.get("__name__") == "uuid"
+        return own(size) if of_uuid or os.getpid() != process else generator.randbytes(size)  # a fork draws for itself
 
     random.seed(name)
     if "numpy.random" in sys.modules:  # the generator of those who name none
         sys.modules["numpy.random"].seed(crc32(name.encode()))
     try:
-        os.urandom = random._urandom = urandom  # type: ignore[attr-defined] # what secrets and uuid ask
+        os.urandom = random._urandom = urandom  # type: ignore[attr-defined] # what secrets asks
         yield
     finally:
         os.urandom = random._urandom = own  # type: ignore[attr-defined]

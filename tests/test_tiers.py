@@ -6,6 +6,7 @@ import re
 import secrets
 import subprocess
 import sys
+import uuid
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -109,10 +110,12 @@ def drawn() -> list[object]:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_what_is_drawn_follows_from_the_name_alone_and_a_fork_draws_for_itself():
     drawn()
-    seen = []
+    seen, identifiers = [], set()
     for name in ("one", "one", "another"):
         with drawn_from(name):
             seen.append(drawn())
+            identifiers.add(uuid.uuid4())
+    assert len(identifiers) == 3
     assert seen[0] == seen[1]
     assert all(first != other for first, other in zip(seen[0], seen[2], strict=True))
     read, write = os.pipe()

@@ -412,12 +412,12 @@ def test_people_who_were_handed_over_are_recognised_by_that_and_not_by_files(tmp
     apart = {**given, "target": GivenPeople(frame, id_column="who", apart=True)}
     chosen = own(tmp_path)
     (tmp_path / "people.csv").unlink()
-    found = account(tmp_path, chosen=chosen, given=given)
+    found = account(tmp_path, chosen=chosen, frames=given)
     assert found.check("a").epsilon == 90.0
     found.charge("a", "run")
     with pytest.raises(BudgetExceeded, match="have the id of"):
-        account(tmp_path, chosen=chosen, given=given).check("b")
-    both = account(tmp_path, "target", chosen, given=apart)
+        account(tmp_path, chosen=chosen, frames=given).check("b")
+    both = account(tmp_path, "target", chosen, frames=apart)
     assert (both._charge("source").apart, both._charge("target").apart) == (False, True)
     with pytest.raises(BadScenario, match="needs the directory of its files"):
         account(tmp_path, chosen=chosen.model_copy(update={"data": None}))

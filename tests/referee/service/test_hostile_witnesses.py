@@ -366,7 +366,7 @@ def test_an_agent_keeps_what_it_was_shown_of_runs_that_differ_by_case(tmp_path):
         store(tmp_path, run)
     assert len({path.name.lower() for path in (tmp_path / checking.SEEN_FOLDER).iterdir()}) == len(RUNS)
     for run in RUNS:
-        assert checking.seen_checkpoint(tmp_path, run).kept.verified().run == run
+        assert checking.seen_checkpoint(tmp_path, run).checkpoint.verified().run == run
     # As a file system without case finds it.
     checking._seen_path(tmp_path, "Runs").rename(checking._seen_path(tmp_path, "rUNS"))
     assert checking.seen_checkpoint(tmp_path, "rUNS") is None
