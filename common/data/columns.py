@@ -100,6 +100,8 @@ def _shortened(times: polars.Series) -> polars.Series:
 
 def series_of(name: str, column: Any) -> polars.Series:
     """Return a column of NumPy or pandas, shape (rows,), or a sequence of values; errors: :func:`canonical_texts`."""
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        raise BadData(f"the column name {name!r} holds a half of a character (a surrogate): rename it")
     if isinstance(column, np.ma.MaskedArray):
         column = column.tolist()
     if isinstance(column, Sequence) and not isinstance(column, str | bytes):

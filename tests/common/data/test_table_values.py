@@ -19,7 +19,7 @@ from polars.selectors import float as floats
 
 import tandem
 from common.core.errors import BadData, BadMessage, BadScenario
-from common.data.columns import canonical_texts
+from common.data.columns import canonical_texts, series_of
 from common.data.loading import encode, encode_piece, load, rows_of, select_rows
 from common.data.schema import parse_schema
 from common.data.spelling import NUMBER, as_listed, canonical, canonical_text, look_alikes, matching
@@ -123,6 +123,11 @@ def test_what_has_no_text_is_named_by_its_type(column, what):
         canonical_texts(column, "visits")
     assert "column 'visits'" in error.value.detail
     assert what in error.value.detail
+
+
+def test_a_column_name_with_half_a_character_is_refused():
+    with pytest.raises(BadData, match=r"column name '\\ud800' holds a half of a character"):
+        series_of("\ud800", ["1"])
 
 
 SOURCE = TableSource.parse(
