@@ -38,6 +38,9 @@ def _common_columns(source: Path, target: Path, layout: Layout) -> list[str]:
         raise BadScenario(f"S and T are the same file, {source}: no person may be on both sides, so give two files")
     here, there = (columns_of(file, layout) for file in (source, target))
     names = [column for column in dict.fromkeys(here) if column in there]
+    if repeated := [column for column in names if here.count(column) > 1 or there.count(column) > 1]:
+        say(f"Columns that a file has more than once cannot be used: {', '.join(repeated)}. Rename them.")
+        names = [column for column in names if column not in repeated]
     if not names:
         right = f"is --separator {layout.separator!r} right?"
         raise BadData(f"{source.name} and {target.name} have no column in common: {right}")

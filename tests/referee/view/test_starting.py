@@ -69,6 +69,15 @@ def test_flags_say_everything_and_what_the_fields_hold_changes_nothing(tables):
     assert (tables / "first.yaml").read_bytes() == (tables / "second.yaml").read_bytes()
 
 
+def test_a_column_that_a_file_has_twice_is_not_offered(tables):
+    for name in ("ward.csv", "city.csv"):
+        text = (tables / name).read_text()
+        (tables / name).write_text(text.replace("town", "age", 1))
+    says = "cannot be used: age. Rename them."
+    init(*LABEL, "--bounds", "age=18:90", "--yes", status=2, says=says)
+    init(*LABEL, "--categories", "sex=f,m", "--yes", says=says)
+
+
 def test_questions_without_a_terminal_name_what_a_script_should_give(tables):
     for answers in ("", "sick\nyes\n"):
         init(answers=answers, status=1, says="the input ended before this question was answered: give the option")
