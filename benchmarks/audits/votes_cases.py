@@ -12,7 +12,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from common.core.arrays import AnyArray, Indices
+from common.core.arrays import AnyArray, Bits, Indices
+from common.learners.model_agnostic import SparseVector
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
@@ -21,9 +22,11 @@ from common.privacy.theorems.votes import Thresholds, calibrated
 from curator.learners import teachers
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
+from curator.learners.scikit import Trainable
 from curator.learners.teachers import (
     LabelClasses,
     StreamOfAnswers,
+    TeacherAnswers,
     aggregate,
     chunk_of,
     count_votes,
@@ -36,7 +39,7 @@ from curator.sample.base import LocalSample
 from deploy.auditing import Case
 
 AUDITED = {
-    "access TeacherAnswers": ("noisy votes", "votes by content", "a sparse vector"),
+    "access TeacherAnswers": ("noisy votes", "votes by content", "people set aside", "a sparse vector"),
     "access TeacherStream": ("a stream across restarts",),
 }
 """The cases here of each way to use people, and of each operation."""
@@ -150,6 +153,52 @@ def leaving_case() -> Case:
     inputs = people(everybody), people(everybody[1:], first=1)
     twins = {"chunks one after the other": answered(chosen, _one_after_the_other)}
     return Case("somebody leaves", claimed(chosen), inputs, answered(chosen), 100_000, DELTA, twins)
+
+
+NEAR = Trainable(classifier="RadiusNeighborsClassifier", parameters={"radius": 5.0})
+"""It fails for all rows if one of them has no neighbour."""
+
+
+def set_aside(ballots_of: Callable[..., Bits] = votes) -> Subject:
+    """One sparse vector a run, with an estimate of the teachers' mistakes: the sum of the classes of four points."""
+    vector = SparseVector(epsilon=3.0, delta=DELTA, cutoff=1, estimate=0.25)
+    mechanism = TeacherAnswers(vector, NEAR, LabelClasses(), 40, "slot", 4, np.zeros((4, 1), dtype=np.float32))
+
+    def subject(records: Records, runs: int, source: RandomSource) -> AnyArray:
+        cast: list[Bits] = []
+
+        def once(*arguments: Any) -> Bits:
+            if not cast:
+                cast.append(ballots_of(*arguments))
+            return cast[0]
+
+        with patch.object(teachers, "votes", once):
+            return np.array([mechanism.apply(iter([records]), source.derive(run)).sum() for run in range(runs)])
+
+    return subject
+
+
+def _in_one_call(
+    classifier: Trainable,
+    features: AnyArray,
+    chunk: Indices,
+    chunks: int,
+    points: AnyArray,
+    source: RandomSource,
+    classes: Indices,
+    aside: AnyArray,
+) -> Bits:
+    return votes(classifier, features, chunk, chunks, np.concatenate([points, aside]), source, classes)
+
+
+def aside_case() -> Case:
+    """Somebody who teaches no teacher moves far away. No vote on a public point may change."""
+    labels = np.array([1] * 80 + [-1] * 40 + [1] * 120, dtype=np.int8)  # each of 40 teachers has two +1 and one -1
+    records = Records(np.zeros((240, 1), dtype=np.float32), labels)
+    moved = records.features.copy()
+    moved[130] = 1e4
+    twins = {"points and people set aside in one call": set_aside(_in_one_call)}
+    return Case("people set aside", 3.0, (records, Records(moved, records.labels)), set_aside(), 600, DELTA, twins)
 
 
 # The sparse vector ----------------------------------------------------------------------------------------------------
@@ -296,4 +345,4 @@ def stream_case() -> Case:
 def cases() -> list[Case]:
     """Return every case of votes."""
     sequences = [cutoff_case(), distance_case(), stream_case()]
-    return [count_case(), classes_case(), content_case(), leaving_case(), *sequences]
+    return [count_case(), classes_case(), content_case(), leaving_case(), aside_case(), *sequences]
