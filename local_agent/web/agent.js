@@ -189,7 +189,7 @@ export class Agent {
     const { query, mechanism, slot, assignment: asked, fingerprint } = question;
     const known = this.known(fingerprint);
     if (known) return known;
-    return held(SECONDS + SECONDS_A_CHARACTER * JSON.stringify(asked.query).length, async () => {
+    return timed(SECONDS + SECONDS_A_CHARACTER * JSON.stringify(asked.query).length, async () => {
       const { record, secret } = this;
       if (!record) fail("bad-data", "there is no record yet");
       checkCost(this.options.rules, mechanism.guarantee, this.left);
@@ -249,7 +249,7 @@ export class Agent {
         if (signal?.aborted) return { state: "waiting" };
         if (["finished", "declined", "refused", "failed"].includes(state.state)) return state;
         if (state.state !== "answered") await pause(Math.max(0.02, state.pause ?? 0.5), signal);
-        await shown(signal);
+        await visible(signal);
       }
     } finally {
       this.client.signal = undefined;
@@ -264,10 +264,10 @@ export class Agent {
     const findings = [];
     for (const held of Object.values(this.receipts)) {
       const name = `seen-${held.report.message.run}`;
-      const found = await checkReport(held, this.client, this.me, rules.referee, await store.read(name), witness);
-      const other = found.status === "another history" ? "-other" : ""; // both are kept
-      if (found.shown) await store.write(name + other, found.shown);
-      findings.push(found);
+      const finding = await checkReport(held, this.client, this.me, rules.referee, await store.read(name), witness);
+      const other = finding.status === "another history" ? "-other" : ""; // both are kept
+      if (finding.shown) await store.write(name + other, finding.shown);
+      findings.push(finding);
     }
     return findings;
   }
@@ -314,7 +314,7 @@ export class Agent {
 }
 
 /** Wait while the page is hidden. @param {AbortSignal} [signal] */
-async function shown(signal) {
+async function visible(signal) {
   const page = globalThis.document;
   while (page?.hidden && !signal?.aborted)
     await new Promise((resolve) => {
@@ -327,7 +327,7 @@ async function shown(signal) {
  * Let work end unit, 2 unit, 4 unit, ... seconds after it was begun: its time tells no more of the record.
  * @template T @param {number} unit @param {() => Promise<T>} work
  */
-async function held(unit, work) {
+async function timed(unit, work) {
   const began = performance.now();
   try {
     return await work();

@@ -80,11 +80,11 @@ export class Client {
     const end = Date.now() + 1000 * this.patience;
     const headers = { [HEADER]: `${PROTOCOL} tandem/web`, ...more };
     for (let attempt = 0; ; attempt++) {
-      const found = await this.attempt(path, { method, body, headers, ...ALONE });
+      const response = await this.attempt(path, { method, body, headers, ...ALONE });
       const wait = PAUSES[Math.min(attempt, PAUSES.length - 1)];
       const over = this.signal?.aborted || Date.now() + 1000 * wait > end;
-      if (typeof found !== "string" && (over || !AWAY.includes(found.status))) return this.checked(found);
-      if (over) fail("peer-unavailable", `nobody answers at ${this.address} (${found})`);
+      if (typeof response !== "string" && (over || !AWAY.includes(response.status))) return this.checked(response);
+      if (over) fail("peer-unavailable", `nobody answers at ${this.address} (${response})`);
       await pause(wait, this.signal);
     }
   }
@@ -121,16 +121,16 @@ export class Client {
 
   /** @type {(method: string, path: string, signed?: Signed, headers?: Texts) => Promise<any>} */
   document = async (method, path, signed, headers) => {
-    const found = jsonOf(await this.request(method, path, signed && raw(signed), headers));
-    return isObject(found) ? found : fail("peer-misbehaved", `${this.address} answers ${path} with no JSON object`);
+    const object = jsonOf(await this.request(method, path, signed && raw(signed), headers));
+    return isObject(object) ? object : fail("peer-misbehaved", `${this.address} answers ${path} with no JSON object`);
   };
 
   /** A document that is signed. @param {Parameters<Client["document"]>} asked @returns {Promise<Signed>} */
   signed = async (...asked) => this.signedBy(await this.document(...asked));
 
-  signedBy(/** @type {unknown} */ found) {
+  signedBy(/** @type {unknown} */ value) {
     try {
-      return signedOf(found);
+      return signedOf(value);
     } catch {
       fail("peer-misbehaved", `${this.address} answers with no signed message: is that the referee?`);
     }

@@ -23,10 +23,10 @@ const toNumber = (/** @type {Uint8Array} */ bytes) => BigInt(`0x0${hex(bytes)}`)
 const toBytes = (/** @type {bigint} */ value) => unhex(value.toString(16).padStart(2 * SIZE, "0"));
 
 function power(/** @type {bigint} */ base, /** @type {bigint} */ exponent, /** @type {bigint} */ modulus) {
-  let found = 1n;
+  let power = 1n;
   for (; exponent > 0n; exponent >>= 1n, base = (base * base) % modulus)
-    if (exponent & 1n) found = (found * base) % modulus;
-  return found;
+    if (exponent & 1n) power = (power * base) % modulus;
+  return power;
 }
 
 /** Return 1/value modulo n; 0, if there is none. @param {bigint} value @param {bigint} modulus */

@@ -11,12 +11,12 @@ const term = object({ weight: [factor, 1], features: [list(column, 0, 8), []], l
 
 /** @param {number} offset @param {Term[]} terms @param {import("./words.js").Names} names */
 function formula(offset, terms, names) {
-  const shown = terms.map(({ weight, features, label }) => {
+  const texts = terms.map(({ weight, features, label }) => {
     const times = Math.abs(weight) === 1 ? [] : [general(Math.abs(weight))];
     const last = label ? [`(+1 if ${names.labelled(1)}, else -1)`] : [];
     return `${weight < 0 ? "-" : "+"} ${[...times, ...features.map((each) => names.factor(each)), ...last].join(" x ")}`;
   });
-  return [...(offset === 0 ? [] : [general(offset)]), ...shown].join(" ").replace(/^\+ /, "");
+  return [...(offset === 0 ? [] : [general(offset)]), ...texts].join(" ").replace(/^\+ /, "");
 }
 
 /** @type {import("./questions.js").QueryKinds} */
@@ -54,8 +54,8 @@ export const kinds = {
         },
         value: ({ features: x, label }) =>
           terms.reduce((value, term) => {
-            const found = term.features.reduce((found, each) => found * x[columns.indexOf(each)], term.weight);
-            return value + (term.label ? found * label : found);
+            const product = term.features.reduce((product, each) => product * x[columns.indexOf(each)], term.weight);
+            return value + (term.label ? product * label : product);
           }, offset),
       };
     },

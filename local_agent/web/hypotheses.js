@@ -34,9 +34,9 @@ export function product(/** @type {number[]} */ w, /** @type {Features} */ x) {
   const end = w.length - (w.length % 8);
   for (let j = 0; j < end; j++) s[j % 8] += single(single(w[j]) * x[j]);
   const even = single(single(s[0] + s[4]) + single(s[2] + s[6]));
-  let found = single(even + single(single(s[1] + s[5]) + single(s[3] + s[7])));
-  for (let j = end; j < w.length; j++) found = single(found + single(single(w[j]) * x[j]));
-  return found;
+  let sum = single(even + single(single(s[1] + s[5]) + single(s[3] + s[7])));
+  for (let j = end; j < w.length; j++) sum = single(sum + single(single(w[j]) * x[j]));
+  return sum;
 }
 
 const sign = (/** @type {Features} */ x, /** @type {number} */ feature) => (x[feature] > 0.5 ? 1 : -1);
@@ -47,8 +47,8 @@ export const classScores = (hypotheses, x) => hypotheses.map((each) => each.scor
 
 /** The one class that stands in the features, or -1. @param {{[name: string]: any}} fields @param {Features} x */
 export function ownClass({ first, hypotheses }, x) {
-  const held = range(hypotheses.length).filter((number) => x[first + number] > 0.5);
-  return held.length === 1 ? held[0] : -1;
+  const classes = range(hypotheses.length).filter((number) => x[first + number] > 0.5);
+  return classes.length === 1 ? classes[0] : -1;
 }
 
 /**
@@ -281,6 +281,6 @@ export function plainHypothesis(wire, where) {
 
 /** A half-space, which need not say its kind. @param {any} wire @param {string} where @returns {Hypothesis} */
 export function halfSpace(wire, where) {
-  const found = parseHypothesis(isObject(wire) ? { kind: "linear", ...wire } : wire, where);
-  return found.kind === "linear" ? found : refuse(where, "no half-space");
+  const hypothesis = parseHypothesis(isObject(wire) ? { kind: "linear", ...wire } : wire, where);
+  return hypothesis.kind === "linear" ? hypothesis : refuse(where, "no half-space");
 }

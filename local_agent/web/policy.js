@@ -60,8 +60,8 @@ export async function check(rules, assignment, configuration, dimension, names, 
   const kind = kindOf(assignment);
   const payload = await verify(assignment, kind, referee);
   const asked = assignment.message;
-  for (const found of hypothesisKinds(asked.query)) // before anything of it is parsed
-    permit(hypotheses.includes(found), `hypothesis kind '${found}' is not accepted`);
+  for (const kind of hypothesisKinds(asked.query)) // before anything of it is parsed
+    permit(hypotheses.includes(kind), `hypothesis kind '${kind}' is not accepted`);
   read(FORMS[kind], asked, "Assignment");
   await load(queries, mechanisms);
   const query = parseQuery(asked.query);

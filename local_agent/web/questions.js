@@ -117,9 +117,9 @@ export class Source {
   }
 
   static async of(/** @type {Uint8Array<ArrayBuffer>} */ key) {
-    const made = await crypto.subtle.importKey("raw", key, "AES-CTR", false, ["encrypt"]);
+    const cipherKey = await crypto.subtle.importKey("raw", key, "AES-CTR", false, ["encrypt"]);
     const how = { name: "AES-CTR", counter: new Uint8Array(16), length: 64 };
-    return new Source(new BigUint64Array(await crypto.subtle.encrypt(how, made, new Uint8Array(8 << 10))));
+    return new Source(new BigUint64Array(await crypto.subtle.encrypt(how, cipherKey, new Uint8Array(8 << 10))));
   }
 
   /** Return 64 uniform bits. */

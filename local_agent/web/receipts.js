@@ -99,13 +99,13 @@ export async function goesOn(older, first, newer, count, path) {
 /** Return what a stored checkpoint says, and who has signed that they have seen it; Refusal `forged`, `bad-message`. */
 export async function checkpointOf(/** @type {any} */ stored, /** @type {string} */ referee) {
   const { checkpoint, witnessed } = kept(stored, "kept");
-  const found = await statementOf(FORMS.checkpoint, checkpoint, "checkpoint", referee);
+  const statement = await statementOf(FORMS.checkpoint, checkpoint, "checkpoint", referee);
   const digest = await digestOf(checkpoint.message);
   for (const signed of witnessed) {
-    const seen = await statementOf(FORMS.witnessed, signed, "witnessed");
-    if (seen.checkpoint !== digest) forged("a witness has signed another checkpoint");
+    const view = await statementOf(FORMS.witnessed, signed, "witnessed");
+    if (view.checkpoint !== digest) forged("a witness has signed another checkpoint");
   }
-  return { ...found, digest, witnesses: witnessed.map((/** @type {Signed} */ { key }) => key) };
+  return { ...statement, digest, witnesses: witnessed.map((/** @type {Signed} */ { key }) => key) };
 }
 
 /** Check that a proof leads from the report as it was sent to the referee's checkpoint; return that. */
@@ -121,11 +121,11 @@ export async function checkProof(/** @type {Held} */ held, /** @type {any} */ pr
     forged("the referee has another answer beside this agent's signature");
   if ((await rootOf(unhex(held.leaf), proof.index, proof.reports, proof.path)) !== entry.body.root)
     forged("the referee's path does not lead from this report to the root of the question");
-  const shown = await checkpointOf(proof.kept, referee);
-  if (shown.run !== run || shown.configuration !== digest) forged("the checkpoint is one of another run");
-  if ((await rootOf(unhex(entry.hash), entry.index, shown.entries, proof.entry_path)) !== shown.root)
+  const checkpoint = await checkpointOf(proof.kept, referee);
+  if (checkpoint.run !== run || checkpoint.configuration !== digest) forged("the checkpoint is one of another run");
+  if ((await rootOf(unhex(entry.hash), entry.index, checkpoint.entries, proof.entry_path)) !== checkpoint.root)
     forged("the referee's path does not lead from the question's entry to the checkpoint");
-  return shown;
+  return checkpoint;
 }
 
 /**

@@ -61,8 +61,8 @@ function moment(text, [year, month, day, hour, minute, second = "0", fraction = 
     at.setTime(at.getTime() + (zone[0] === "-" ? offset : -offset));
     if (at.getUTCFullYear() < 1 || at.getUTCFullYear() > 9999) return text;
   }
-  const found = withFraction(at.toISOString().slice(0, 19), fraction);
-  return zone === undefined ? found.replace(/T00:00:00$/, "") : `${found}Z`;
+  const utc = withFraction(at.toISOString().slice(0, 19), fraction);
+  return zone === undefined ? utc.replace(/T00:00:00$/, "") : `${utc}Z`;
 }
 
 /** Return the canonical text of a field that is a text (common/data/spelling.py): one value has one text. */
@@ -70,8 +70,8 @@ function canonical(/** @type {string} */ text) {
   const bare = text.replace(OUTSIDE, "");
   if (/^(true|false)$/i.test(bare)) return bare.toLowerCase();
   if (NUMBER.test(bare)) return decimal(bare);
-  const [found, clock] = [MOMENT.exec(bare), CLOCK.exec(bare)];
-  return found ? moment(bare, found.slice(1)) : clock ? withFraction(clock[1], clock[2]) : bare;
+  const [moments, clock] = [MOMENT.exec(bare), CLOCK.exec(bare)];
+  return moments ? moment(bare, moments.slice(1)) : clock ? withFraction(clock[1], clock[2]) : bare;
 }
 
 /** Return a number as others write it, with a decimal point alone. @param {string} text @param {Schema} schema */
@@ -113,7 +113,7 @@ function pairwise(terms) {
 }
 
 /** @param {Schema} schema */
-export const wanted = ({ features, label, where }) =>
+export const columnsOf = ({ features, label, where }) =>
   [...new Set([...[...features, label].map((each) => each.column), ...Object.keys(where)])].sort();
 
 /** @param {Schema} schema */
@@ -126,7 +126,7 @@ export const dimension = ({ features }) => features.reduce((sum, { values }) => 
  * @param {Schema} schema
  */
 export function recordOf(fields, schema) {
-  const columns = wanted(schema);
+  const columns = columnsOf(schema);
   const absent = columns.find((column) => !Object.hasOwn(fields, column));
   if (absent !== undefined) bad(`the record has no field '${absent}'; it needs ${columns.join(", ")}`);
   const texts = Object.fromEntries(columns.map((column) => [column, textOf(column, fields[column], schema)]));

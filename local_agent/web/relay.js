@@ -32,8 +32,8 @@ const labelled = (suite, key, label, info, size) =>
 
 /** @param {Bytes} key @param {"encrypt" | "decrypt"} use @param {Bytes} iv @param {Bytes} data */
 async function aes(key, use, iv, data) {
-  const made = await crypto.subtle.importKey("raw", key, "AES-GCM", false, [use]);
-  return new Uint8Array(await crypto.subtle[use]({ name: "AES-GCM", iv }, made, data));
+  const cipherKey = await crypto.subtle.importKey("raw", key, "AES-GCM", false, [use]);
+  return new Uint8Array(await crypto.subtle[use]({ name: "AES-GCM", iv }, cipherKey, data));
 }
 
 /** An integer of QUIC (RFC 9000, section 16), of at most two bytes: no request is longer. @param {number} value */

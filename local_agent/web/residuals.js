@@ -23,12 +23,12 @@ export const kinds = {
           const of = hypothesis.rule(names);
           if (!chosen.length) return `how much surer ${of} is of your own class than it expects to be, ${SCALED}`;
           const classes = chosen.map((/** @type {number} */ each) => each + 1).join(", ");
-          const given = `the probability that ${of} gives to the classes ${classes} of these together`;
-          return `the difference between ${given} and whether yours is one of them, ${SCALED}`;
+          const probability = `the probability that ${of} gives to the classes ${classes} of these together`;
+          return `the difference between ${probability} and whether yours is one of them, ${SCALED}`;
         },
         value: ({ features: x }) => {
-          const held = ownClass(hypothesis.fields, x);
-          if (held < 0) return 0.5;
+          const own = ownClass(hypothesis.fields, x);
+          if (own < 0) return 0.5;
           const scores = classScores(hypotheses, x).map((score) => clip(known(score, -GREATEST), -GREATEST, GREATEST));
           const near = scores.map((score) => Math.max(score - Math.max(...scores), -GREATEST));
           const powers = near.map((each) => exp(Math.max(each, -80)));
@@ -36,7 +36,7 @@ export const kinds = {
           const moved = chosen.length ? near.map((_, number) => Number(chosen.includes(number))) : near;
           const middle = mean(chances, moved);
           const apart = moved.map((each) => each - middle);
-          return 0.5 * (1 + apart[held] / (Math.max(...apart.map(Math.abs)) || 1));
+          return 0.5 * (1 + apart[own] / (Math.max(...apart.map(Math.abs)) || 1));
         },
       };
     },

@@ -10,10 +10,10 @@ const fields = object({ hypothesis: plainHypothesis, cuts: list(weight, 1, 255),
 
 /** A public partition of records: bins of a model's score, in every group. @type {import("./values.js").Form} */
 const cellsForm = (wire, where) => {
-  const found = fields(wire, where);
-  const repeated = new Set(found.groups).size < found.groups.length;
-  const fits = ascending(found.cuts) && !repeated && itemCount(found) <= 1 << 12;
-  return fits ? found : refuse(where, "cuts ascend, groups differ, and there are at most 4096 items");
+  const bins = fields(wire, where);
+  const repeated = new Set(bins.groups).size < bins.groups.length;
+  const fits = ascending(bins.cuts) && !repeated && itemCount(bins) <= 1 << 12;
+  return fits ? bins : refuse(where, "cuts ascend, groups differ, and there are at most 4096 items");
 };
 
 /** Number of cells with a label. @param {Pick<Cells, "cuts" | "groups">} cells */

@@ -19,11 +19,11 @@ export class BrowserStore {
   async open() {
     try {
       const alone = await new Promise((resolve, reject) => {
-        const held = (/** @type {Lock | null} */ lock) => {
+        const locked = (/** @type {Lock | null} */ lock) => {
           resolve(lock !== null);
           return lock && new Promise((end) => (this.release = () => end(undefined)));
         };
-        navigator.locks.request(this.name, { ifAvailable: true }, held).catch(reject); // where nothing is kept
+        navigator.locks.request(this.name, { ifAvailable: true }, locked).catch(reject); // where nothing is kept
       });
       if (!alone) fail("bad-input", "another tab has this page open: answer there, or close it and load this one again");
       await this.connect();

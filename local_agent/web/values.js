@@ -70,8 +70,8 @@ const EXACT = 2n ** 53n; // whole numbers up to this one are numbers in JSON, la
 /** A whole number of up to 64 bits. @type {(low: bigint, high: bigint) => Form} */
 export const word = (low, high) => (value, where) => {
   const long = isText(value) && /^[1-9][0-9]{15,19}$/.test(value) && BigInt(value) > EXACT;
-  const found = long || (Number.isInteger(value) && Math.abs(value) <= EXACT) ? BigInt(value) : -1n;
-  return low <= found && found <= high ? found : refuse(where, `not a whole number from ${low} to ${high}`);
+  const integer = long || (Number.isInteger(value) && Math.abs(value) <= EXACT) ? BigInt(value) : -1n;
+  return low <= integer && integer <= high ? integer : refuse(where, `not a whole number from ${low} to ${high}`);
 };
 
 /** A list of so many values of a form. @type {(form: Form, least?: number, most?: number) => Form} */
@@ -82,8 +82,8 @@ export const list = (form, least = 0, most = Infinity) => (value, where) =>
 
 /** Feature numbers, strictly increasing. @type {(least: number, most: number) => Form} */
 export const featureSet = (least, most) => (value, where) => {
-  const found = list(place, least, most)(value, where);
-  return ascending(found) ? found : refuse(where, "features must be strictly increasing");
+  const features = list(place, least, most)(value, where);
+  return ascending(features) ? features : refuse(where, "features must be strictly increasing");
 };
 
 /** A value or null. @type {(form: Form) => Form} */
@@ -98,22 +98,22 @@ export function read(fields, /** @type {any} */ wire, /** @type {string} */ wher
   if (!isObject(wire)) refuse(where, "not an object");
   for (const key of Object.keys(wire)) if (!Object.hasOwn(fields, key)) refuse(`${where}.${key}`, "unknown key");
   /** @type {{[name: string]: any}} */
-  const found = {};
+  const values = {};
   for (const [name, field] of Object.entries(fields)) {
     const [form, ...usual] = Array.isArray(field) ? field : [field];
-    if (Object.hasOwn(wire, name)) found[name] = form(wire[name], `${where}.${name}`);
-    else if (usual.length) found[name] = usual[0];
+    if (Object.hasOwn(wire, name)) values[name] = form(wire[name], `${where}.${name}`);
+    else if (usual.length) values[name] = usual[0];
     else refuse(`${where}.${name}`, "must be given");
   }
-  return found;
+  return values;
 }
 
 /** Return the JSON form of fields, the same for all forms that mean them. @param {Fields} fields @param {any} value */
 export function write(fields, value) {
-  const kept = Object.entries(fields).filter(
+  const stated = Object.entries(fields).filter(
     ([name, field]) => !(Array.isArray(field) && field[2] && JSON.stringify(value[name]) === JSON.stringify(field[1])),
   );
-  return Object.fromEntries(kept.map(([name]) => [name, plain(value[name])]));
+  return Object.fromEntries(stated.map(([name]) => [name, plain(value[name])]));
 }
 
 /** @param {any} value @returns {any} */
@@ -147,7 +147,7 @@ export function parse(Made, registry, wire, where = registry.noun) {
   const kind = isObject(wire) && Object.hasOwn(wire, tag) ? wire[tag] : undefined;
   if (!names.includes(kind)) refuse(noun, `no ${noun} has this ${tag}`);
   if (!Object.hasOwn(kinds, kind)) fail("policy", `${noun} kind '${kind}' is not accepted: take the page of this run`);
-  const { [tag]: _, ...given } = wire;
-  const fields = read(kinds[kind].fields, given, where);
+  const { [tag]: _, ...rest } = wire;
+  const fields = read(kinds[kind].fields, rest, where);
   return Object.assign(new Made(registry, kind, fields), kinds[kind].make(fields));
 }

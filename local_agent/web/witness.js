@@ -11,17 +11,17 @@ export class Witness extends Client {
   key = async () => String((await this.document("GET", "/v1/witness")).key);
 
   /** @param {string} referee @param {string} run @returns {Promise<any[]>} stored checkpoints, oldest first */
-  async kept(referee, run) {
+  async checkpoints(referee, run) {
     /** @type {any[]} */
-    const found = [];
+    const checkpoints = [];
     for (let size = 0; ; ) {
-      const { body } = await this.request("GET", `/v1/runs/${referee}/${run}?after=${found.length}&most=${PAGE}`);
+      const { body } = await this.request("GET", `/v1/runs/${referee}/${run}?after=${checkpoints.length}&most=${PAGE}`);
       const page = jsonOf({ body });
       size += body.length;
       if (!Array.isArray(page) || page.length > PAGE || size > 2 * ANSWER)
         fail("peer-misbehaved", `the witness at ${this.address} answers with no list of checkpoints`);
-      found.push(...page);
-      if (page.length < PAGE) return found;
+      checkpoints.push(...page);
+      if (page.length < PAGE) return checkpoints;
     }
   }
 
@@ -31,13 +31,13 @@ export class Witness extends Client {
    */
   async newest({ report }, referee) {
     const { run, digest } = report.message;
-    const [key, found] = [await this.key(), await this.kept(referee, run)];
-    const entries = /** @param {any} kept */ (kept) => kept?.checkpoint?.message?.entries ?? -1;
-    const newest = found.reduce((most, kept) => (entries(kept) > entries(most) ? kept : most), undefined);
+    const [key, checkpoints] = [await this.key(), await this.checkpoints(referee, run)];
+    const entries = /** @param {any} stored */ (stored) => stored?.checkpoint?.message?.entries ?? -1;
+    const newest = checkpoints.reduce((most, stored) => (entries(stored) > entries(most) ? stored : most), undefined);
     if (newest === undefined) return undefined;
-    const shown = await checkpointOf(newest, referee);
-    if (!shown.witnesses.includes(key)) forged("the witness shows what it has not signed: ask another one");
-    if (shown.run !== run || shown.configuration !== digest)
+    const statement = await checkpointOf(newest, referee);
+    if (!statement.witnesses.includes(key)) forged("the witness shows what it has not signed: ask another one");
+    if (statement.run !== run || statement.configuration !== digest)
       forged("the witness shows a checkpoint of another run: ask another one");
     return newest;
   }

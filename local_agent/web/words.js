@@ -14,9 +14,9 @@ const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu; // not seen, or
 
 export const SCALED = "scaled to a number from 0 to 1";
 
-/** Return a stranger's text in one line; what is no visible character stands as its number. @param {string} shown */
-export const plain = (shown) =>
-  shown.replace(HIDDEN, (character) => {
+/** Return a stranger's text in one line; what is no visible character stands as its number. @param {string} text */
+export const plain = (text) =>
+  text.replace(HIDDEN, (character) => {
     const number = Number(character.codePointAt(0));
     const [letter, width] = number < 0x100 ? ["x", 2] : number < 0x10000 ? ["u", 4] : ["U", 8];
     return `\\${letter}${number.toString(16).padStart(width, "0")}`;
@@ -53,8 +53,8 @@ export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",
 /** A stranger's name in quotation marks that it cannot end itself. @param {string} name */
 function quoted(name, most = LONGEST) {
   const characters = [...name];
-  const shown = characters.length <= most ? name : characters.slice(0, most).join("") + "...";
-  return `"${shown.replaceAll('"', "'")}"`;
+  const shortened = characters.length <= most ? name : characters.slice(0, most).join("") + "...";
+  return `"${shortened.replaceAll('"', "'")}"`;
 }
 
 function listed(/** @type {string[]} */ parts, word = "and") {
@@ -90,8 +90,8 @@ export class Names {
   }
 
   column(/** @type {number} */ feature) {
-    const found = this.fields.features[feature];
-    return found ? quoted(found.column) : `number ${feature + 1} of your record`;
+    const field = this.fields.features[feature];
+    return field ? quoted(field.column) : `number ${feature + 1} of your record`;
   }
 
   /** Return the columns that some features come from, each once. */
@@ -105,16 +105,16 @@ export class Names {
 
   /** What it means that a feature is above a share of 1, in [0, 1). @param {number} feature */
   above(feature, share = 0) {
-    const found = this.fields.features[feature];
-    if (!found || (this.fields.shortened && share > 0)) return `${this.column(feature)} is above ${general(share)}`;
-    if (found.values.length) return is(found.column, found.values);
-    return `${quoted(found.column)} is above ${general(found.low + share * (found.high - found.low))}`;
+    const field = this.fields.features[feature];
+    if (!field || (this.fields.shortened && share > 0)) return `${this.column(feature)} is above ${general(share)}`;
+    if (field.values.length) return is(field.column, field.values);
+    return `${quoted(field.column)} is above ${general(field.low + share * (field.high - field.low))}`;
   }
 
   /** Return what a feature is in a product. */
   factor(/** @type {number} */ feature) {
-    const found = this.fields.features[feature];
-    return found?.values.length ? `(1 if ${this.above(feature)}, else 0)` : this.column(feature);
+    const field = this.fields.features[feature];
+    return field?.values.length ? `(1 if ${this.above(feature)}, else 0)` : this.column(feature);
   }
 
   /** @param {number[]} features @param {string[]} more */
@@ -207,5 +207,5 @@ export function described(question, address, policy, left) {
       "the referee learns whether you agree. Decide by what is asked and what it costs, not by what your record " +
       "would answer.",
   };
-  return Object.fromEntries(Object.entries(parts).map(([title, shown]) => [title, plain(shown)]));
+  return Object.fromEntries(Object.entries(parts).map(([title, text]) => [title, plain(text)]));
 }

@@ -40,9 +40,9 @@ let asking = new AbortController(); // of what goes on between agent and referee
 
 /** @param {string} tag @param {Record<string, any>} properties @param {Part[]} children @returns {any} */
 function element(tag, properties, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(tag), properties);
+  node.append(...children);
+  return node;
 }
 
 /** @param {string} className @param {Part[]} parts */
@@ -89,8 +89,8 @@ const stop = (/** @type {unknown} */ error) => show(texts.stop, troubleOf(error)
 // What a person enters -----------------------------------------------------------------------------------------------
 
 /** @type {(id: string, given: object, label?: string, note?: string, tag?: string, ...options: Node[]) => any} */
-function asked(id, given, label = texts[id], note = texts[`${id}_note`], tag = "input", ...options) {
-  const input = element(tag, { id, autocomplete: "off", ...given }, ...options);
+function asked(id, properties, label = texts[id], note = texts[`${id}_note`], tag = "input", ...options) {
+  const input = element(tag, { id, autocomplete: "off", ...properties }, ...options);
   input.setAttribute("aria-describedby", `${id}-note`);
   const quiet = element("span", { className: "quiet", id: `${id}-note` }, note);
   return { input, node: block("field", element("label", { htmlFor: id }, label), quiet, input) };
@@ -114,8 +114,8 @@ function fieldOf(/** @type {string} */ column, /** @type {number} */ at) {
     const { input, node } = asked(id, { type, step: "any", required: isLabel }, label, `${note} ${hint}`.trim());
     return { column, node, read: () => (input.value === "" ? null : type === "number" ? input.valueAsNumber : input.value) };
   }
-  const shown = options.map((group) => [group.map((text) => words?.[text] ?? text).join(" / "), group[0]]);
-  const choices = isLabel || where[column] ? shown : [...shown, [texts.unknown, null], [texts.other, OTHER]];
+  const listed = options.map((group) => [group.map((text) => words?.[text] ?? text).join(" / "), group[0]]);
+  const choices = isLabel || where[column] ? listed : [...listed, [texts.unknown, null], [texts.other, OTHER]];
   const nodes = choices.map(([text], index) => element("option", { value: String(index) }, text));
   const none = element("option", { value: "" }, texts.choose);
   const { input, node } = asked(id, { required: true }, label, note, "select", none, ...nodes);
@@ -190,8 +190,8 @@ const agreed = (_question, words) =>
 /** Wait for a question, and let the agent answer it. */
 async function goOn() {
   const keeps = paragraph(texts.forgets, "quiet"); // until the browser says that it keeps it: Firefox asks the person
-  const kept = (/** @type {boolean} */ yes) => yes && (keeps.textContent = texts.remembers);
-  navigator.storage.persist().then(kept, () => {});
+  const showStorage = (/** @type {boolean} */ yes) => yes && (keeps.textContent = texts.remembers);
+  navigator.storage.persist().then(showStorage, () => {});
   const own = (asking = new AbortController());
   const wrong = element("div", { role: "status" });
   const wait = () => {
@@ -271,10 +271,10 @@ function answered({ detail = "" } = {}) {
 
 async function check(/** @type {HTMLElement} */ place) {
   try {
-    const found = (await agent.check()).map(({ status, why }) =>
+    const lines = (await agent.check()).map(({ status, why }) =>
       status === "included" ? notice(`${texts.counted} (${why})`, "good") : notice(`${texts.uncounted} ${status}: ${why}`, "bad"),
     );
-    place.replaceChildren(...found);
+    place.replaceChildren(...lines);
   } catch (/** @type {any} */ error) {
     place.replaceChildren(notice(`${texts.uncounted} ${error.message}`, "bad"));
   }
@@ -299,8 +299,8 @@ function keeping() {
       stop(error);
     }
   };
-  const kept = agent.log.length > 0;
-  const parts = [...(kept ? [opened] : []), block("buttons", ...(kept ? [button(texts.save, save)] : []), button(texts.erase, erase))];
+  const hasLog = agent.log.length > 0;
+  const parts = [...(hasLog ? [opened] : []), block("buttons", ...(hasLog ? [button(texts.save, save)] : []), button(texts.erase, erase))];
   if (agent.answers.length === 0) parts.push(file.node);
   return [element("section", {}, element("h3", {}, texts.device), ...parts)];
 }

@@ -180,7 +180,7 @@ const files = {
         };
         const held = { receipt, report, leaf, sent: Date.now() / 1000 - each.age };
         const { key, kept } = each.witness ?? {};
-        const seen = { key: async () => key, kept: async () => kept };
+        const seen = { key: async () => key, checkpoints: async () => kept };
         const witness = each.witness && Object.assign(new Witness("https://witness.example"), seen);
         try {
           return (await checkReport(held, client, identity, referee, each.before, witness)).status;
