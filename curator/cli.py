@@ -190,6 +190,7 @@ def collect_command(
     Example: TANDEM_CONTRIBUTION_TOKEN=... curator collect FILE.yaml --state /srv/curator
     """
     from common.net.server import listen, serve
+    from common.net.tokens import checked_token
     from common.scenario import loading
     from common.scenario.accepting import accepted
     from curator.contributions.collection import collecting, collecting_app
@@ -197,11 +198,11 @@ def collect_command(
 
     end_with_stdin()
     context = serving("curator", tls)
+    token = os.environ.get(TOKEN) or None
+    if token is not None and len(checked_token(TOKEN, token)) < 8:
+        raise BadInput(f"{TOKEN} must have at least 8 characters")
     resolved = accepted(loading.load(scenario, sets))
     check_policy(resolved)
-    token = os.environ.get(TOKEN) or None
-    if token is not None and len(token) < 8:
-        raise BadInput(f"{TOKEN} must have at least 8 characters")
     with listen(host, port) as listener, collecting(state.absolute(), resolved, most=most, token=token) as collection:
         if not collection.admits_people:
             raise BadInput(

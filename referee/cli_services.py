@@ -219,13 +219,14 @@ def _tokens() -> dict[str, str]:
 
 
 def _token(purpose: str) -> str:
-    """Return a token of the environment; BadInput if it is missing, or too short."""
+    """Return a token of the environment; BadInput if it is missing, too short, or no client can send it."""
     from common.core.errors import BadInput
+    from common.net.tokens import checked_token
 
     name = f"TANDEM_{purpose.upper()}_TOKEN"
     if len(token := os.environ.get(name, "")) < 8:
         raise BadInput(f"{name} must be set in the environment, with at least 8 characters")
-    return token
+    return checked_token(name, token)
 
 
 def _referee(

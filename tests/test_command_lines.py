@@ -114,6 +114,17 @@ def test_a_token_that_is_no_longer_given_admits_nobody(tmp_path, monkeypatch):
         assert known == {"enrolment", "operator", *(("individual", "metrics") if given else ())}
 
 
+@for_each("token", ["with-ümlauts", "long-enough\udcff", "long-enough ", "long\tenough"])
+def test_a_token_that_no_request_can_carry_is_refused_by_the_service(tmp_path, token):
+    state = ["--state", str(tmp_path / "state"), "--port", "0"]
+    fails(referee_command, ["serve", *state], 1, "TANDEM_OPERATOR_TOKEN", **{**TOKENS, "TANDEM_OPERATOR_TOKEN": token})
+    fails(referee_command, ["serve", *state], 1, "TANDEM_METRICS_TOKEN", **TOKENS, TANDEM_METRICS_TOKEN=token)
+    fails(referee_command, ["witness", *state], 1, "TANDEM_WITNESS_TOKEN", TANDEM_WITNESS_TOKEN=token)
+    collect = ["collect", str(tmp_path / "members.yaml"), *state]
+    fails(curator_command, collect, 1, "TANDEM_CONTRIBUTION_TOKEN", TANDEM_CONTRIBUTION_TOKEN=token)
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_state_directory_that_is_not_there_is_not_shown_as_a_new_issuer(tmp_path):
     for place in (tmp_path / "mistyped", tmp_path):  # the second is a folder of something else
         fails(issuer_command, ["show", "--state", str(place)], 1, str(place), "issuer serve")

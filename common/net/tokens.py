@@ -18,6 +18,16 @@ def metrics_token() -> str:
     token = os.environ.get(METRICS_TOKEN, "")
     if 0 < len(token) < 8:
         raise BadInput(f"{METRICS_TOKEN} must have at least 8 characters, or be left out")
+    return checked_token(METRICS_TOKEN, token)
+
+
+def checked_token(name: str, token: str) -> str:
+    """Return a service's token; BadInput, which does not show it, if no request's header can carry it."""
+    if not (token.isascii() and token.isprintable() and token == token.strip()):
+        raise BadInput(
+            f"{name} holds a space at an end, a line's end or a character beyond ASCII, which no client can send: "
+            "choose another token"
+        )
     return token
 
 
