@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.core.database import DatabaseSchema, alone, open_database, sqlite_url
 from common.core.durable import hold, make_folder, write_durably, write_once
 from common.core.errors import BadInput, CannotWrite, Conflict, TandemError, Unauthorized
+from common.core.folder import read_own
 from common.crypto.blindrsa import blind_sign, check_blinded
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import MODULUS, Grant, IssuerKey, blinded_in, read_issuer
@@ -146,7 +147,7 @@ class Keys:
 
     def _stated(self) -> bool:
         """Return whether the file of public keys has these; a file with other keys is kept under another name."""
-        before = self.path.read_bytes()
+        before = read_own(self.path)
         try:
             if read_issuer(self.path) == self.public:
                 return True
@@ -171,7 +172,7 @@ def _rsa(path: Path) -> RSAPrivateKey:
 
     write_once(path, drawn)
     try:
-        key = load_pem_private_key(path.read_bytes(), None)
+        key = load_pem_private_key(read_own(path), None)
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, RSAPrivateKey) or key.key_size != 8 * MODULUS:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from common.core.errors import BadInput, NotFound
+from common.core.folder import read_own
 from common.core.version import PROTOCOL, release, release_of
 
 CLAIM = "claim.json"  # file in a state directory: the facts that it is bound to
@@ -189,7 +190,7 @@ def claimed(folder: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        return dict(json.loads(path.read_bytes()))
+        return dict(json.loads(read_own(path)))
     except (ValueError, TypeError, RecursionError):
         raise _unreadable(path) from None
 
@@ -206,7 +207,7 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
         return
     path = folder / name
     write_once(path, fingerprint.encode)
-    if path.read_bytes() != fingerprint.encode():
+    if read_own(path) != fingerprint.encode():
         raise BadInput(
             f"the table has changed since the state directory {folder} was made for it: put the old table back, or "
             "give a fresh directory with --state, of a run with --output (it is charged to the same people)"
@@ -224,7 +225,7 @@ def durable_key(path: Path) -> bytes:
         return secret + hashlib.sha256(secret).digest()
 
     write_once(path, new_secret)
-    content = path.read_bytes()
+    content = read_own(path)
     secret, seal = content[:_SECRET], content[_SECRET:]
     if len(secret) != _SECRET or (seal and seal != hashlib.sha256(secret).digest()):
         raise BadInput(

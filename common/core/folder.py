@@ -1,8 +1,10 @@
 """The reader of all files from other parties: only regular files of a limited size, which is verified while reading.
 
-Their *contents* are bounded by the parsers (:mod:`common.core.canonical`, :mod:`common.core.strictyaml`).
+Their *contents* are bounded by the parsers (:mod:`common.core.canonical`, :mod:`common.core.strictyaml`). Files of a
+party's own state directory may have any size.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -24,6 +26,7 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _MIB = 1 << 20
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # does not wait for the other end of a pipe
 
 
 class Kind(NamedTuple):
@@ -91,6 +94,20 @@ def read(path: Path, kind: Kind, within: Path | None = None) -> bytes:
     return raw
 
 
+def read_own(path: Path) -> bytes:
+    """Return the contents of a file of this party's own state; OSError, without waiting, if it is no regular file."""
+    descriptor = os.open(path, _FLAGS)
+    try:
+        file_type = stat.S_IFMT(os.fstat(descriptor).st_mode)
+        if file_type != stat.S_IFREG:
+            reason = f"found {_KINDS.get(file_type, 'no file')}, and it must be a regular file"
+            raise OSError(errno.EINVAL, reason, str(path))
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
 def present(folder: Path, name: str) -> bool:
     """Return whether a folder has an entry with a name, of any type."""
     with suppress(OSError, ValueError):
@@ -136,9 +153,8 @@ def _too_many(what: str, most: int, items: str) -> BadData:
 
 def _descriptor(path: Path, within: Path | None) -> int:
     """Open a file without waiting for the other end of a pipe, and without following links inside ``within``."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     if within is None:
-        return os.open(path, flags)
+        return os.open(path, _FLAGS)
     place = os.open(within, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         *folders, name = path.parts
@@ -146,7 +162,7 @@ def _descriptor(path: Path, within: Path | None) -> int:
             deeper = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
             os.close(place)
             place = deeper
-        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=place)
+        return os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=place)
     finally:
         os.close(place)
 

@@ -20,6 +20,7 @@ from common.core import canonical
 from common.core.database import storing
 from common.core.durable import append_line, sync_folder, write_durably
 from common.core.errors import MAKE_ROOM, BadInput, BadMessage, BrokenLedger, Forged, TandemError
+from common.core.folder import read_own
 from common.core.version import older
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import Entry, Extension, Head, Verifier, following, signed_head
@@ -103,7 +104,7 @@ def stored_lines(path: Path) -> list[bytes]:
     BrokenLedger if it cannot be read, or there is a ledger of a release up to 0.3.0.
     """
     try:
-        raw = path.read_bytes()
+        raw = read_own(path)
     except (FileNotFoundError, NotADirectoryError):
         if not (before := path.with_name(_OLDER)).exists():
             return []
@@ -303,7 +304,7 @@ class Journal:
 def read_head(path: Path, key: str) -> Head:
     """Read the newest signed head of a file; BrokenLedger if it is not signed by ``key``, or cannot be parsed."""
     try:
-        newest = path.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2]  # after it, at most a part of a line
+        newest = read_own(path).rpartition(b"\n")[0].rpartition(b"\n")[2]  # after it, at most a part of a line
         return Head.parse(verify(Signed.parse(json.loads(newest)), Head.KIND, key))
     except (ValueError, BadMessage, Forged):
         raise BrokenLedger(

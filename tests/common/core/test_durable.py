@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ from sqlalchemy import MetaData, text
 from common.core import durable
 from common.core.database import VERSION_TABLE, alone, database_bytes, open_database, sqlite_url
 from common.core.durable import CLAIM, SPEAKS, claim, hold, make_folder, user_state, write_durably
-from common.core.errors import BadInput
+from common.core.errors import BadInput, TandemError
 from common.core.version import PROTOCOL
+from common.log import ledger
 from common.numerics.randomness import durable_secret
 from curator.contributions import store
 from issuer import issuer
@@ -282,3 +284,26 @@ def test_a_database_of_another_version_is_refused_whole_with_the_version_that_re
     with pytest.raises(BadInput, match=rf"{schema.name} .* by Tandem 0\.3\.0 or older.* Nothing was changed\. "):
         open_database(sqlite_url(older), schema)
     assert in_file(older) == before
+
+
+@for_each("kind", ["pipe", "device"])
+def test_a_state_file_that_is_a_pipe_or_a_device_is_refused_at_once(tmp_path, kind):
+    """In the place of a key, a claim, a ledger, its heads, or an issuer's key: reading it would never end."""
+    readers: dict[str, Callable[[Path], Any]] = {
+        "identity.key": durable.durable_key,
+        CLAIM: lambda path: claim(path.parent, {"run": "x"}),
+        "people": lambda path: durable.claim_people(path.parent, "x"),
+        "ledger.jsonl": ledger.stored_lines,
+        "heads.jsonl": lambda path: ledger.read_head(path, "0" * 64),
+        "tokens.key": lambda path: issuer.Keys(path.parent),
+        "issuer.json": lambda path: issuer.Keys(path.parent),
+    }
+    for name, read in readers.items():
+        (folder := tmp_path / name).mkdir()
+        path = folder / name
+        os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/null")
+        unblock = Timer(10, lambda path=path: os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK)))
+        unblock.start()
+        with pytest.raises((OSError, TandemError), match=f"found a {kind}"):
+            read(path)
+        unblock.cancel()
