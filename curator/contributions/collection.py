@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from fastapi.concurrency import run_in_threadpool
 from common.core import errors
 from common.core.durable import durable_key, hold, make_folder, write_durably
 from common.core.errors import BadInput, BadMessage, BrokenLedger, Conflict, PolicyRefused, RunBegun
+from common.core.folder import read_own
+from common.core.values import DIGEST
 from common.crypto.identity import Identity, Signed, verify
 from common.data.tables import TableSource
 from common.lifetime.charging import GivenPeople
@@ -82,7 +85,12 @@ class Collection:
         token_file = self._folder / TOKEN
         if token is not None:
             write_durably(token_file, token_hash(token).encode(), mode=0o600)
-        self._token = token_file.read_text() if token_file.exists() else ""
+        self._token = read_own(token_file).decode("ascii", "replace") if token_file.exists() else ""
+        if token_file.exists() and re.fullmatch(DIGEST, self._token) is None:
+            raise BadInput(
+                f"{token_file} holds no hash of a contribution token: it was cut off or edited; give the token again, "
+                f"in TANDEM_CONTRIBUTION_TOKEN, or delete the file, if people contribute with codes alone"
+            )
         self._lock = threading.Lock()
         self._store = Store(self._folder)
 
@@ -102,7 +110,7 @@ class Collection:
         signed, path = self._identity.sign(offer.KIND, offer.wire()), self._folder / OFFER
         if not path.exists():
             write_durably(path, signed.raw(), mode=0o600)
-        if path.read_bytes() != signed.raw():
+        if read_own(path) != signed.raw():
             raise BadInput(
                 f"{self._folder} holds contributions for another scenario, curator or policy: put the scenario back as "
                 f"it was when they were given, or collect in a fresh directory"

@@ -8,7 +8,7 @@ import pytest
 from common.core import canonical, errors
 from common.crypto.identity import Identity, Signed, verify
 from common.scenario.scenario import parse
-from curator.contributions.collection import Collection, collecting
+from curator.contributions.collection import FOLDER, Collection, collecting
 from curator.contributions.contributor import RECEIPT, SENT, WITHDRAWAL_RECEIPT, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import FILE, SHARED
@@ -85,6 +85,18 @@ def test_a_token_is_kept_as_a_hash_alone(tmp_path, collection):
 
 
 # Somebody in between ------------------------------------------------------------------------------------------------
+
+
+@for_each("content", [b"", b"\xff" * 64, b"0" * 63])
+def test_a_damaged_hash_of_the_token_is_refused_at_the_start_and_replaced_by_the_token(tmp_path, content):
+    chosen = scenario(tmp_path)
+    with collecting(tmp_path / "curator", chosen, token=TOKEN):
+        pass
+    (tmp_path / "curator" / FOLDER / "token").write_bytes(content)
+    with pytest.raises(errors.BadInput, match="token"), collecting(tmp_path / "curator", chosen):
+        pass
+    with collecting(tmp_path / "curator", chosen, token=TOKEN) as again:
+        assert again.admits(TOKEN) == SHARED
 
 
 def test_who_carries_it_reads_nothing_of_it(tmp_path, collection):
