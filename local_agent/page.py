@@ -162,7 +162,21 @@ def read_texts(path: Path | None) -> dict[str, Any]:
     problems = texts["problems"] | replacements.get("problems", {})
     if not all(isinstance(text, str) for text in problems.values()):
         raise BadData(f"{path}: each of the problems must have a text")
+    for column, words in replacements.get("columns", {}).items():
+        if not _describes_column(words):
+            example = '{"label": "Visits", "note": "a month", "values": {"pro": "Professional"}}'
+            raise BadData(f"{path}: columns: {column!r} must have texts, as in {example}")
     return texts | replacements | {"problems": problems}
+
+
+def _describes_column(words: Any) -> bool:
+    """Return whether a value is a column's texts: a label, a note and names of values, each of which may be absent."""
+    if not isinstance(words, dict) or not words.keys() <= {"label", "note", "values"}:
+        return False
+    label, note, values = words.get("label", ""), words.get("note", ""), words.get("values", {})
+    if not (isinstance(values, dict) and isinstance(label, str) and isinstance(note, str)):
+        return False
+    return all(isinstance(text, str) for text in values.values())
 
 
 def write_page(folder: Path, settings: Mapping[str, Any], identity: Identity) -> Signed:

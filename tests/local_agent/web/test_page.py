@@ -176,6 +176,9 @@ def test_what_makes_no_page_is_refused_and_leaves_none(tmp_path):
     own = scenario_file(tmp_path)
     (tmp_path / "texts.json").write_text('{"anser": "Ja"}')
     (tmp_path / "numbers.json").write_text('{"problems": {"forged": 7}}')
+    (tmp_path / "column.json").write_text('{"columns": {"visits": 1}}')
+    (tmp_path / "label.json").write_text('{"columns": {"visits": {"label": 5}}}')
+    (tmp_path / "lable.json").write_text('{"columns": {"visits": {"lable": "Visits"}}}')
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")
     page = ["--output", tmp_path / "page", "--referee"]
@@ -183,6 +186,10 @@ def test_what_makes_no_page_is_refused_and_leaves_none(tmp_path):
         (["ball", *page, REFEREE], "the people of this scenario are simulated"),
         ([own, *page, REFEREE, "--texts", tmp_path / "texts.json"], "'anser' is no text of the page"),
         ([own, *page, REFEREE, "--texts", tmp_path / "numbers.json"], "each of the problems must have a text"),
+        *(
+            ([own, *page, REFEREE, "--texts", tmp_path / name], "columns: 'visits' must have texts")
+            for name in ("column.json", "label.json", "lable.json")
+        ),
         ([own, "--output", tmp_path / "full", "--referee", REFEREE], "is there already"),
         ([own, *page, REFEREE, "--epsilon", "0"], "--epsilon must be positive and finite"),
         ([own, *page, REFEREE, "--refuse", "no-such-kind"], "no question is of kind"),
