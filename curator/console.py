@@ -14,6 +14,7 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
 from common.core.errors import BadData, BadInput, BadMessage, TandemError
+from common.core.folder import read_own
 from common.core.plain import plain
 from common.log.ledger import CLOSED, LEDGER, stored_lines, verified
 from common.net.app import Service
@@ -139,7 +140,7 @@ def _entries(state: Path) -> list[tuple[str, dict[str, Any]]]:
 def _read_owners_file(state: Path) -> tuple[dict[str, Any], str]:
     file = state / OWNERS
     try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(read_own(file))
     except FileNotFoundError:
         why = "the curator that worked here is of an earlier version; start it once with this one"
         return {}, f"there is no {OWNERS}: {why}"

@@ -25,6 +25,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.core.durable import write_whole
+from common.core.folder import read_own
 from common.core.threads import Worker
 from common.privacy.accountants import grouped
 from common.privacy.events import Event
@@ -184,7 +185,7 @@ def operation_times(folder: Path) -> dict[str, float]:
     """Return the time of each operation, in seconds since 1970; lines that cannot be read are left out."""
     times = {}
     with suppress(OSError):
-        for line in (folder / TIMES).read_bytes().splitlines():
+        for line in read_own(folder / TIMES).splitlines():
             with suppress(ValueError, TypeError, RecursionError):
                 number, when = json.loads(line)
                 times[str(number)] = float(when)

@@ -1,9 +1,12 @@
 """The owner's console: what it shows equals ledger and weights, beside a curator that runs; folders that are none."""
 
 import json
+import os
 import re
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -185,6 +188,24 @@ def test_without_a_sound_owners_file_the_ledger_is_shown_all_the_same_and_one_th
         page = opened(folder).page("/")
         assert words in page
         assert text is not None or "not known" in page
+
+
+def test_a_pipe_in_the_place_of_the_owners_files_does_not_hold_the_page(folder):
+    charges = read_state(folder).charges
+    with ThreadPoolExecutor(1) as pool:
+        for name in (OWNERS, TIMES):
+            (folder / name).unlink()
+            os.mkfifo(folder / name)
+        reading = pool.submit(read_state, folder)
+        try:
+            state = reading.result(timeout=10)
+        finally:
+            while not reading.done():  # end a reader that waits
+                for name in (OWNERS, TIMES):
+                    with suppress(OSError):
+                        os.close(os.open(folder / name, os.O_WRONLY | os.O_NONBLOCK))
+    assert [charge.operation for charge in state.charges] == [charge.operation for charge in charges]
+    assert OWNERS in state.missing
 
 
 def test_hostile_column_names_are_text(folder):
