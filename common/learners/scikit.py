@@ -68,9 +68,9 @@ class Classifier(Value):
     Attributes:
         parameters: Numbers, strings, booleans, null; a classifier ({"classifier": ..., "parameters": ...}); lists of
             numbers, or of classifiers (``VotingClassifier`` and ``StackingClassifier`` take such a list as
-            ``estimators``). ``random_state`` comes from the curator's source if it is not given. The arguments that a
-            classifier accepts are in :data:`common.learners.scikit.ALLOWED`. ``own:NAME`` is a class of the curator's
-            operator (:mod:`curator.learners.foreign`), for teachers only; other parties know only its name.
+            ``estimators``). ``random_state`` comes from the curator's source if it is null or not given. The arguments
+            that a classifier accepts are in :data:`common.learners.scikit.ALLOWED`. ``own:NAME`` is a class of the
+            curator's operator (:mod:`curator.learners.foreign`), for teachers only; other parties know only its name.
             ``TorchNetwork``, with the parameters of :class:`TorchNetworkSettings`, is also for teachers only.
     """
 

@@ -80,9 +80,9 @@ def make(name: str, parameters: dict[str, Any], seed: int) -> Any:
     if not is_named(name):
         raise ValueError(missing_class(name))
     kind = _CLASSES[name]
-    seeded = "random_state" in inspect.signature(kind).parameters and "random_state" not in parameters
+    seeded = "random_state" in inspect.signature(kind).parameters and parameters.get("random_state") is None
     try:
-        return kind(**parameters, **({"random_state": seed} if seeded else {}))
+        return kind(**{**parameters, **({"random_state": seed} if seeded else {})})
     except Exception as error:  # noqa: BLE001 - as above; no record has been seen
         raise ValueError(f"own:{name} cannot be made: {type(error).__name__}: {error}") from None
 

@@ -127,7 +127,8 @@ def build(classifier: settings.Classifier, seed: int) -> Any:
             model = classifiers()[name](**arguments)
     except TypeError as error:
         raise ValueError(f"{name}: {error}") from None
-    if "random_state" in model.get_params(deep=False) and "random_state" not in classifier.parameters:
+    # Null would be NumPy's own generator: all teachers share it, so a record would change the teachers after its own.
+    if "random_state" in model.get_params(deep=False) and classifier.parameters.get("random_state") is None:
         model.set_params(random_state=seed)
     return model
 

@@ -220,3 +220,8 @@ def test_networks_that_are_too_large_for_the_memory_or_to_be_tried_are_refused_b
             "curator.learner.classes.first=9000")  # fmt: skip
     refused = refusal(scenario(*wide, network(hidden=4096)))
     assert "36,880,387 weights are more than the 16,777,216 of a teacher" in str(refused)
+
+
+def test_a_random_state_that_is_null_is_the_seed(file: Path) -> None:
+    foreign.name_classifier(f"nearest={file}:NearestMean")
+    assert [foreign.make("nearest", {"random_state": state}, 7).seed for state in (None, 3)] == [7, 3]

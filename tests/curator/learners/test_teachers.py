@@ -43,6 +43,20 @@ def test_a_record_changes_the_votes_of_its_own_teacher_only(name):
     np.testing.assert_array_equal(np.delete(before, 2, axis=0), np.delete(after, 2, axis=0))
 
 
+def test_a_random_state_that_is_null_is_the_teachers_own_seed():
+    tree = Trainable(classifier="DecisionTreeClassifier", parameters={"max_features": 1, "random_state": None})
+    records = people()
+    records.labels[::5] = -1
+    records.labels[0] = 1  # without this record the first chunk has one class, and its teacher draws nothing
+    state = np.random.get_state()  # noqa: NPY002 - the generator that scikit-learn would take
+    before = cast(records, tree)
+    records.labels[0] = -1
+    np.random.set_state(state)  # noqa: NPY002
+    after = cast(records, tree)
+    np.testing.assert_array_equal(before[1:], after[1:])
+    np.testing.assert_array_equal(after, cast(records, tree))
+
+
 class AskTogether:
     """A teacher that compares each row with the mean of all rows that it is shown at once."""
 
