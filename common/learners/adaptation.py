@@ -20,6 +20,7 @@ TIGHT = "docs/adaptation.md"
 Private = Literal["source", "target"]
 Calibration = Literal["tight", "paper"]
 Mu = Annotated[float, Field(gt=0, le=1e6)]
+Length = Annotated[float, Field(ge=1e-9, le=1e6)]  # squares of lengths and of their ratios are doubles
 
 MAX_NOISE = 2.0**20
 """Greatest sqrt(T)/mu: a sensitivity is at most 2^23 whole numbers, so its noise is exact in double precision."""
@@ -65,13 +66,13 @@ class AlgorithmFields(Value):
     alpha: float = Field(gt=0, lt=1)
     alpha_from: Literal["given", "discrepancy"] = "given"
     one_sided: bool = False
-    local: float | None = Field(default=None, gt=0, le=1e6)
+    local: Length | None = None
     kappa_1: float = Field(default=1.0, ge=0, le=1e9)
     kappa_2: float = Field(default=1.0, ge=0, le=1e9)
     kappa_inf: float = Field(default=0.0, ge=0, le=1e9)
     iterations: int = Field(default=15_000, ge=1, le=10**9)
-    radius: float = Field(default=1.0, gt=0, le=1e6)
-    norm: float = Field(default=1.0, gt=0, le=1e6)
+    radius: Length = 1.0
+    norm: Length = 1.0
     discrepancy_share: float = Field(default=0.05, gt=0, lt=1)
     bound_share: float = Field(default=0.0, ge=0, lt=1, exclude_if=lambda share: share == 0.0)
     scales_share: float | None = Field(default=None, ge=MIN_SHARE, le=MAX_SHARE)

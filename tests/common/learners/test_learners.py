@@ -87,6 +87,13 @@ def test_a_scenario_keeps_its_learner_as_it_is_written(name):
         ({**SGD, "noise": 1, "steps": 0}, "learner: SgdSettings: steps"),
         ({"name": "discriminant", "mu": 1.0, "ridge": 5e-324}, "ridge: Input should be greater than or equal"),
         ({"name": "least-squares", "mu": 1.0, "ridge": 5e-324}, "ridge: Input should be greater than or equal"),
+        *(
+            (
+                {"name": "cnvx-adap", "mu": 1.0, "alpha": 0.5, name: 1e-160},
+                f"{name}: Input should be greater than or equal",
+            )
+            for name in ("norm", "radius", "local")
+        ),
     ],
 )
 def test_what_is_no_learner_is_refused_in_one_sentence(written: Any, said: str):
