@@ -117,7 +117,7 @@ def _predicted(teacher: Any, points: AnyArray) -> Bits | None:
         # One of another package may modify the points that others still need.
         rows = points if _of_scikit(teacher) else points.copy()
         return np.asarray(teacher.predict(rows)).astype(np.uint8).reshape(len(points))
-    except Exception:  # noqa: BLE001 - whatever it is
+    except Exception:  # noqa: BLE001 - any failure depends on private records, so none may end the operation
         return None
 
 
@@ -132,8 +132,10 @@ def vote_on_each(teacher: Teacher, people: AnyArray) -> Bits | int:
     ``RadiusNeighborsClassifier`` if no record is near. The vote on such a person is 0, and another person stands in
     that place while the others are predicted. Other classifiers may compare rows, so each call has one row.
     """
-    if isinstance(teacher, int) or not len(people):
-        return teacher if isinstance(teacher, int) else 0
+    if isinstance(teacher, int):
+        return teacher
+    if len(people) == 0:
+        return 0
     alone = (people[place : place + 1] for place in range(len(people)))
     if not _of_scikit(teacher):
         return np.array([int(np.ravel(vote(teacher, one))[0]) for one in alone], dtype=np.uint8)
