@@ -178,17 +178,10 @@ def set_aside(ballots_of: Callable[..., Bits] = votes) -> Subject:
     return subject
 
 
-def _in_one_call(
-    classifier: Trainable,
-    features: AnyArray,
-    chunk: Indices,
-    chunks: int,
-    points: AnyArray,
-    source: RandomSource,
-    classes: Indices,
-    aside: AnyArray,
-) -> Bits:
-    return votes(classifier, features, chunk, chunks, np.concatenate([points, aside]), source, classes)
+def _in_one_call(*arguments: Any) -> Bits:
+    ballots_of: Callable[..., Bits] = votes
+    *training, points, source, classes, aside = arguments
+    return ballots_of(*training, np.concatenate([points, aside]), source, classes)
 
 
 def aside_case() -> Case:
