@@ -20,7 +20,8 @@ TIGHT = "docs/adaptation.md"
 Private = Literal["source", "target"]
 Calibration = Literal["tight", "paper"]
 Mu = Annotated[float, Field(gt=0, le=1e6)]
-Length = Annotated[float, Field(ge=1e-9, le=1e6)]  # squares of lengths and of their ratios are doubles
+LONGEST = 1e6
+Length = Annotated[float, Field(ge=1e-9, le=LONGEST)]  # squares of lengths and of their ratios are doubles
 
 MAX_NOISE = 2.0**20
 """Greatest sqrt(T)/mu: a sensitivity is at most 2^23 whole numbers, so its noise is exact in double precision."""
@@ -175,6 +176,8 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
 
     @model_validator(mode="after")
     def _bound_and_labels_are_known(self) -> Self:
+        if self.intercept and math.hypot(self.norm, 1.0) > LONGEST:
+            raise ValueError(f"norm = {self.norm:.10g} is too large: with an intercept, x' = (x - center, 1) is longer")
         if self.labelled is not None and self.private == "source":
             raise ValueError("labelled: of a private source all labels are read: leave it out, or take private: target")
         if self.bound_share and self.whitening != "none":

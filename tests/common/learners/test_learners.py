@@ -94,6 +94,7 @@ def test_a_scenario_keeps_its_learner_as_it_is_written(name):
             )
             for name in ("norm", "radius", "local")
         ),
+        ({"name": "cnvx-adap", "mu": 1.0, "alpha": 0.5, "features": 1, "norm": 1e6}, "norm = 1000000 is too large"),
     ],
 )
 def test_what_is_no_learner_is_refused_in_one_sentence(written: Any, said: str):
